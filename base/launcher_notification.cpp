@@ -32,6 +32,10 @@ bool is_known(std::uint32_t kind) {
            kind <= static_cast<std::uint32_t>(LauncherNotification::Kind::dismissed);
 }
 
+std::size_t most_text(std::uint32_t kind) {
+    return kind == static_cast<std::uint32_t>(LauncherNotification::Kind::place) ? kMostPlaceText : kMostLauncherText;
+}
+
 bool is_variable_letter(char letter) {
     return (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') || letter == '_';
 }
@@ -39,9 +43,9 @@ bool is_variable_letter(char letter) {
 }  // namespace
 
 std::string encode(const LauncherNotification& notification) {
-    const std::string text = printable(notification.text, kMostLauncherText);
     Header header;
     header.kind = static_cast<std::uint32_t>(notification.kind);
+    const std::string text = printable(notification.text, most_text(header.kind));
     header.rank = notification.rank;
     header.bytes = static_cast<std::uint32_t>(text.size());
     return std::string(reinterpret_cast<const char*>(&header), sizeof header) + text;
@@ -56,7 +60,7 @@ Result<LauncherNotification> parse_launcher_notification(std::string_view bytes)
     std::memcpy(&header, bytes.data(), sizeof header);
     const std::string_view text = bytes.substr(sizeof header);
     if (header.magic != kMagic || !is_known(header.kind) || header.rank < 0 || header.bytes != text.size() ||
-        std::any_of(text.begin(), text.end(), is_control)) {
+        text.size() > most_text(header.kind) || std::any_of(text.begin(), text.end(), is_control)) {
         return failure(
             ErrorCode::internal,
             "a notification of the launcher is damaged: magic {:#x}, kind {}, rank {}, {} bytes of text that are "
@@ -71,10 +75,10 @@ Result<std::string> encode_place(const std::vector<PlaceVariable>& variables) {
     for (const PlaceVariable& variable : variables) {
         text += fmt::format("{}{}={}", text.empty() ? "" : " ", variable.name, variable.value);
     }
-    if (text.size() > kMostLauncherText) {
+    if (text.size() > kMostPlaceText) {
         return failure(ErrorCode::resource_exhausted,
                        "the variables of a place have {} bytes, expected at most {}: give the host fewer addresses",
-                       text.size(), kMostLauncherText);
+                       text.size(), kMostPlaceText);
     }
     return text;
 }

@@ -41,9 +41,12 @@ struct LauncherNotification {
 /// length of an error's text (AbortBlock).
 inline constexpr std::size_t kMostLauncherText = 704;
 inline constexpr std::size_t kLauncherHeaderBytes = 16;
-inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + kMostLauncherText;
+/// The maximum length in bytes of the text of a place. It is longer than other texts, because it may contain all
+/// addresses of a host.
+inline constexpr std::size_t kMostPlaceText = 2048;
+inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + kMostPlaceText;
 
-/// Encodes a notification. Shortens a text that is too long, and replaces control characters by '?'.
+/// Encodes a notification. Shortens a text that is too long for its kind, and replaces control characters by '?'.
 [[nodiscard]] std::string encode(const LauncherNotification& notification);
 /// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # Finds the compilers for device kernels, and compiles kernels to PTX. Neither CUDA's headers nor its libraries are
-# needed.
+# needed, except that nvcc itself reads some of CUDA's headers.
 #
 # RUEDA_NVCC, RUEDA_PTXAS (nvcc's assembler) and RUEDA_KERNEL_CLANG are the programs, or empty. RUEDA_KERNEL_COMPILER is
-# the compiler for the kernels of the library: "nvcc", else "clang++", else "none".
+# the compiler for the kernels of the library: "nvcc", else "clang++", else "none". RUEDA_KERNEL_ARCHITECTURE is the oldest
+# architecture that its PTX supports: 70 (Volta) with clang and with nvcc 12, 75 (Turing) with nvcc 13, which has no
+# other. The driver compiles the PTX for every newer GPU.
 include_guard(GLOBAL)
 option(RUEDA_WITH_NVCC "Compile the device kernels with nvcc where it is found, otherwise with clang" ON)
 
+# The folders in which NVIDIA's headers, compilers and libraries may be: first those of a CUDA Toolkit, then those of
+# NVIDIA's Python packages in build/nvidia, which `scripts/test --full` makes on a machine without a toolkit.
+file(GLOB packages LIST_DIRECTORIES true "${PROJECT_SOURCE_DIR}/build/nvidia/lib/python3*/site-packages/nvidia/*")
+set(RUEDA_NVIDIA_FOLDERS $ENV{CUDA_PATH} $ENV{CUDA_HOME} /usr/local/cuda ${packages})
+
 # The kernels need C++20, which nvcc has since 12.0.
 function(rueda_find_nvcc)
-  find_program(RUEDA_NVCC_FOUND nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  find_program(RUEDA_NVCC_FOUND nvcc HINTS $ENV{CUDA_PATH} $ENV{CUDA_HOME} PATHS ${RUEDA_NVIDIA_FOLDERS} PATH_SUFFIXES bin)
   mark_as_advanced(RUEDA_NVCC_FOUND)
   set(nvcc "")
   if(RUEDA_NVCC_FOUND)
@@ -49,8 +56,14 @@ endfunction()
 
 rueda_find_nvcc()
 rueda_find_kernel_clang()
+set(RUEDA_CLANG_ARCHITECTURE 70)
+set(RUEDA_KERNEL_ARCHITECTURE ${RUEDA_CLANG_ARCHITECTURE})
 if(RUEDA_NVCC AND RUEDA_WITH_NVCC)
   set(RUEDA_KERNEL_COMPILER nvcc)
+  execute_process(COMMAND "${RUEDA_NVCC}" --list-gpu-arch OUTPUT_VARIABLE architectures ERROR_QUIET)
+  if(NOT architectures MATCHES "compute_70")
+    set(RUEDA_KERNEL_ARCHITECTURE 75)
+  endif()
 elseif(RUEDA_KERNEL_CLANG)
   set(RUEDA_KERNEL_COMPILER clang++)
 else()
@@ -59,9 +72,10 @@ endif()
 
 # The flags of the compilers. They forbid fused multiply-add, which would round once where the CPU rounds twice. nvcc
 # only preprocesses the file with its host compiler, so the version of this compiler does not matter.
+# nvcc 12.9 warns about sm_70 that a later version will not have it.
 set(RUEDA_KERNEL_INCLUDES "-I${PROJECT_SOURCE_DIR}" "-I${PROJECT_SOURCE_DIR}/include")
 set(RUEDA_NVCC_FLAGS -x cu -std=c++20 -fmad=false --expt-relaxed-constexpr -allow-unsupported-compiler
-                     ${RUEDA_KERNEL_INCLUDES})
+                     -Wno-deprecated-gpu-targets ${RUEDA_KERNEL_INCLUDES})
 set(RUEDA_KERNEL_CLANG_FLAGS -x cuda --cuda-device-only -nocudainc -nocudalib -std=c++20 -O3 -ffp-contract=off
                              -Wno-unknown-cuda-version ${RUEDA_KERNEL_INCLUDES})
 
@@ -73,16 +87,16 @@ function(rueda_kernel_image)
   set(compile "")
   set(check "")
   if(RUEDA_KERNEL_COMPILER STREQUAL "nvcc")
-    set(compile COMMAND "${RUEDA_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" ${RUEDA_NVCC_FLAGS} -arch=compute_75 -ptx
-                        "${IMAGE_SOURCE}" -o "${ptx}")
+    set(compile COMMAND "${RUEDA_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" ${RUEDA_NVCC_FLAGS}
+                        -arch=compute_${RUEDA_KERNEL_ARCHITECTURE} -ptx "${IMAGE_SOURCE}" -o "${ptx}")
     if(RUEDA_PTXAS)
       # The script below lowers the PTX version that the text declares. The assembler checks that the text uses nothing
       # that needs a newer version.
-      set(check COMMAND "${RUEDA_PTXAS}" --gpu-name sm_75 "${ptx}" -o "${ptx}.cubin")
+      set(check COMMAND "${RUEDA_PTXAS}" --gpu-name sm_${RUEDA_KERNEL_ARCHITECTURE} "${ptx}" -o "${ptx}.cubin")
     endif()
   elseif(RUEDA_KERNEL_COMPILER STREQUAL "clang++")
-    set(compile COMMAND "${RUEDA_KERNEL_CLANG}" ${RUEDA_KERNEL_CLANG_FLAGS} --cuda-gpu-arch=sm_75 -S "${IMAGE_SOURCE}"
-                        -o "${ptx}")
+    set(compile COMMAND "${RUEDA_KERNEL_CLANG}" ${RUEDA_KERNEL_CLANG_FLAGS}
+                        --cuda-gpu-arch=sm_${RUEDA_CLANG_ARCHITECTURE} -S "${IMAGE_SOURCE}" -o "${ptx}")
   else()
     set(compile COMMAND "${CMAKE_COMMAND}" -E rm -f "${ptx}" COMMAND "${CMAKE_COMMAND}" -E touch "${ptx}")
   endif()

@@ -20,13 +20,25 @@ install(
   PATTERN "*.h"
   PATTERN "*.hpp")
 
-# The plugins are installed beside librueda.so, which looks for them in its own folder.
+# The plugins are installed beside librueda.so, which looks for them in its own folder. The target `quickstart` builds
+# neither all plugins nor the program `rueda`. Its build can be installed, too, but a warning names what is missing.
+set(RUEDA_OPTIONAL_FILES "$<TARGET_FILE:rueda_program>")
 foreach(plugin IN ITEMS rueda_mpi rueda_mpich rueda_ucx rueda_cuda rueda_prometheus)
   if(TARGET ${plugin})
-    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime NAMELINK_SKIP)
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT rueda_runtime OPTIONAL NAMELINK_SKIP)
+    list(APPEND RUEDA_OPTIONAL_FILES "$<TARGET_FILE:${plugin}>")
   endif()
 endforeach()
-install(TARGETS ruedarun rueda_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT rueda_runtime)
+install(TARGETS ruedarun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT rueda_runtime)
+install(TARGETS rueda_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT rueda_runtime OPTIONAL)
+install(
+  CODE "set(files \"${RUEDA_OPTIONAL_FILES}\")
+  foreach(file IN LISTS files)
+    if(NOT EXISTS \"\${file}\")
+      message(WARNING \"\${file} was not built, so it is not installed. To install everything, run first: cmake --build ${PROJECT_BINARY_DIR}\")
+    endif()
+  endforeach()"
+  COMPONENT rueda_runtime)
 
 install(
   EXPORT RuedaTargets

@@ -20,8 +20,8 @@ if(SKBUILD)
 endif()
 # No code inside the library calls the public functions, so the linker would leave them out. Therefore the archives are
 # linked whole. The property LINK_LIBRARY_OVERRIDE does this even for an archive that is linked only because another
-# archive uses it. CMake has a WHOLE_ARCHIVE of its own, but this one also saves the linker's state, which the linker of
-# scripts/wheel does not support.
+# archive uses it. CMake has a WHOLE_ARCHIVE of its own, which also saves the linker's state. The linker of
+# scripts/wheel does not support this, so WHOLE_ARCHIVE is defined here.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training,rueda_data")

@@ -84,8 +84,8 @@ function(rueda_test name)
 endfunction()
 
 # rueda_tests_by_file(name TARGET program TAG tag FILES files… [OPTIONS options of rueda_test…])
-# Adds a test name.<file> for each source file of a Catch2 program, with the cases that have the tag, so that CTest can
-# run the files at the same time. Without LABELS in OPTIONS, the tag is the label.
+# Adds a test name.<file> for each source file of a Catch2 program. This test runs the cases of the file that have the
+# tag. So CTest can run several files at the same time. Without LABELS in OPTIONS, the tag is the label.
 function(rueda_tests_by_file name)
   cmake_parse_arguments(BY_FILE "" "TARGET;TAG" "FILES;OPTIONS" ${ARGN})
   set(options ${BY_FILE_OPTIONS})

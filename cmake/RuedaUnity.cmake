@@ -24,10 +24,14 @@ set_source_files_properties(
 # need core/, too.
 set_source_files_properties(
   data/c_interface/connection_functions.cpp data/c_interface/data_functions.cpp data/c_interface/options_text.cpp
-  data/c_interface/pinned_functions.cpp data/c_interface/vocabulary_functions.cpp data/c_interface/writer_functions.cpp
+  data/c_interface/pinned_batches.cpp data/c_interface/pinned_functions.cpp data/c_interface/vocabulary_functions.cpp
+  data/c_interface/writer_functions.cpp
   DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(training/checkpoints/c_functions.cpp training/metrics/c_metric_files.cpp DIRECTORY training
                             PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
+# This file declares functions of core/ as weak, which must happen before any use of them.
+set_source_files_properties(data/pipeline/host_share.cpp DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Each room is divided into units of equal size, with at most 24 sources. With more sources, g++ needs more than 1 GB of
 # memory.

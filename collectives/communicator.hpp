@@ -14,8 +14,8 @@
 
 namespace rueda::collectives {
 
-/// Where the tensor of one member lies. A batch has one Location for each segment (tensor) and member. That member
-/// announced the values. The pointers are addresses in this rank's mapping of the host's shared memory.
+/// Where the tensor of one member lies. A batch has one Location for each segment (tensor) and member. The values come
+/// from that member's announcement. The pointers are addresses in this rank's mapping of the host's shared memory.
 struct Location {
     std::byte* input = nullptr;          ///< null if the input is in that member's private memory
     std::byte* output = nullptr;         ///< null if the output is in that member's private memory

@@ -44,8 +44,8 @@ Result<std::vector<int>> check_members(std::vector<int> given, int own, int size
     }
     if (!std::binary_search(given.begin(), given.end(), own)) {
         return failure(ErrorCode::invalid_argument,
-                       "init: this process is rank {} of those that were launched, and the list is {}: call it in "
-                       "its members only",
+                       "init: this process is rank {} of those that were launched, and the list is {}: call init only "
+                       "in the members of the list",
                        own, describe_ranks(given));
     }
     return given;
@@ -63,11 +63,10 @@ Status agree_on_members(ControlPlane& plane, std::span<const int> members) {
         const Bytes& bytes = gathered.value()[r];
         const std::vector<int> list = parse_members(bytes, members.size());
         if (list.empty()) {
-            return failure(
-                ErrorCode::internal,
-                "init: of the ranks that meet, number {} sent {} bytes that are no list of {} ranks; expected "
-                "as many numbers of {} bytes, ascending from 0 on: do all ranks run the same build of Rueda?",
-                r, bytes.size(), members.size(), sizeof(int));
+            return failure(ErrorCode::internal,
+                           "init: rank {} of the new job sent {} bytes that are not a list of {} ranks; expected as "
+                           "many numbers of {} bytes, ascending from 0 on: do all ranks run the same build of Rueda?",
+                           r, bytes.size(), members.size(), sizeof(int));
         }
         if (r == 0) {
             first = list;
@@ -80,8 +79,8 @@ Status agree_on_members(ControlPlane& plane, std::span<const int> members) {
 
 Status lists_differ(int rank, std::string_view list, int other, std::string_view others_list) {
     return failure(ErrorCode::mismatch,
-                   "init: ranks that meet have given different lists: rank {}: {}; rank {}: {}; give the same one in "
-                   "all of its members",
+                   "init: the ranks of the new job were given different lists: rank {}: {}; rank {}: {}; give the same "
+                   "list to all of its members",
                    rank, list, other, others_list);
 }
 

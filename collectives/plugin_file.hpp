@@ -11,8 +11,8 @@
 /// Finds and loads the files of plugins.
 namespace rueda::collectives {
 
-/// Returns the paths at which the plugin `file` may lie, in the order in which they are tried: in the folder of the
-/// library (or program) that contains this code, and in the subfolder "rueda" of this folder.
+/// Returns the paths at which the plugin `file` may be, in the order in which they are tried. The first is in the
+/// folder of the library (or program) that contains this code, the second in the subfolder "rueda" of this folder.
 [[nodiscard]] std::vector<std::string> plugin_places(const char* file);
 
 /// Which other libraries can use the symbols of a plugin and of the libraries that the plugin needs.

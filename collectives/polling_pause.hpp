@@ -10,8 +10,8 @@
 
 namespace rueda::collectives {
 
-/// The pauses of one wait for MPI or UCX. MPI has no function with which a thread could sleep until an event, so the
-/// thread has to poll; Rueda does not use the event that UCX has. A rank that is late is usually late by milliseconds,
+/// The pauses of one wait for MPI or UCX. MPI has no function with which a thread could sleep until an event, and Rueda
+/// does not use the event that UCX has. So the thread has to poll. A rank that is late is usually late by milliseconds,
 /// so the pauses soon grow to 1 ms. Polling without pauses could take the core away from the late rank. Threads: only
 /// one thread may use an object.
 class PollingPause {

@@ -7,10 +7,13 @@ namespace rueda::collectives {
 /// Lets a message from another host wake this rank, so that the thread that drives progress may sleep while it waits
 /// for such a message (docs/design/0022-tcp-control-plane.md).
 ///
-/// Before a thread sleeps, it stores its attention state (base/shared_memory/attention.hpp), and then calls take_in().
-/// If nothing has arrived, it calls arm(), and sleeps. The next message, or a message that arrived before arm(), then
-/// wakes the rank once. A thread that releases the progress lock calls arm_soon(), because the next thread may take the
-/// lock at once or much later. A thread that polls calls disarm(), so that its messages wake no other thread.
+/// There are three cases:
+/// - Before a thread sleeps, it stores in its attention state that it sleeps (base/shared_memory/attention.hpp), and
+///   then calls take_in(). If nothing has arrived, the thread calls arm(), and sleeps. The next message, or a message
+///   that arrived before arm(), then wakes the rank once.
+/// - A thread that releases the progress lock calls arm_soon(), because the next thread may take the lock at once or
+///   much later.
+/// - A thread that polls calls disarm(), so that the messages for which it polls wake no other thread.
 ///
 /// Threads: the holder of the rank's progress lock.
 class Wakeups {

@@ -22,7 +22,8 @@ constexpr std::size_t kAlignment = 64;  ///< the size of a cache line
 }  // namespace
 
 Array::Array(Array&& other) noexcept
-    : memory_(std::move(other.memory_)),
+    // The memory is not moved, because the other array may grow again, in the same kind of memory.
+    : memory_(other.memory_),  // NOLINT(performance-move-constructor-init): see above
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       capacity_(std::exchange(other.capacity_, 0)) {}
@@ -30,7 +31,7 @@ Array::Array(Array&& other) noexcept
 Array& Array::operator=(Array&& other) noexcept {
     if (this != &other) {
         release();
-        memory_ = std::move(other.memory_);
+        memory_ = other.memory_;
         data_ = std::exchange(other.data_, nullptr);
         size_ = std::exchange(other.size_, 0);
         capacity_ = std::exchange(other.capacity_, 0);

@@ -75,9 +75,9 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
         const char* const fraction = place + 1;
         place = read_digits(fraction, end, parts);
         digits += place - fraction;
-        // The limit keeps the exponent small enough for an int. It does not change the result: even the largest
-        // exponent that read_exponent() adds leaves a sum that is_exact() refuses, so a number with so long a fraction
-        // is read by read_slowly().
+        // The limit keeps the exponent small enough for an int. It does not change the result: with such a long
+        // fraction, is_exact() refuses the number even if read_exponent() adds the largest exponent. So read_slowly()
+        // reads the number.
         constexpr std::ptrdiff_t kLongestFraction = 1'000'000;
         parts.exponent = -static_cast<int>(std::min(place - fraction, kLongestFraction));
     }

@@ -38,7 +38,7 @@ int refuse(const Status& status) {
 }
 
 /// Ensures that the descriptors 0, 1 and 2 are open. If one of them were closed, a file that is opened later could get
-/// its number, and child processes would use that file, for example, as their standard output.
+/// its number. Child processes would then use that file, for example, as their standard output.
 void open_standard_descriptors() {
     int fd = 0;
     do {
@@ -115,6 +115,16 @@ int launch(const rueda::launcher::Options& options) {
     const Result<std::string> program = find_program(options.program.front(), path_of(environment));
     if (!program.is_ok() && plan.value().runs_here) {
         return refuse(program.status());
+    }
+    if (plan.value().elastic && !plan.value().elastic->discovery_script.empty()) {
+        const Result<std::string> script = find_program(plan.value().elastic->discovery_script, path_of(environment));
+        if (!script.is_ok()) {
+            return refuse(
+                rueda::failure(rueda::ErrorCode::invalid_argument,
+                               "--host-discovery-script: {}; the script must be executable, and have a path or be in "
+                               "PATH",
+                               script.status().message()));
+        }
     }
     say_lines(plan.value().notes);
     if (options.verbose && !options.explain) {

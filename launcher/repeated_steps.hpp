@@ -10,20 +10,24 @@
 
 namespace rueda::launcher {
 
-/// Counts the training steps that a job repeated because it was restarted.
+/// Counts the training steps that a job completed more than once because it was restarted.
 class RepeatedSteps {
 public:
-    /// Adds the steps of one attempt. Call this for all attempts, in their order.
-    void add(const base::StepSpan& attempt) {
+    /// Adds the steps of one attempt. Call this for all attempts, in their order. A rank reports a step when it begins
+    /// the step. So the last step of an attempt that failed was begun, but was not completed on all ranks, and a later
+    /// attempt does not repeat it.
+    void add(const base::StepSpan& attempt, bool ended_well) {
         if (!attempt.is_known()) {
             return;
         }
+        const std::int64_t completed = ended_well ? attempt.last : attempt.last - 1;
         // The numbers come from the program and may be arbitrary. Therefore the count stops at the maximum of its type
         // instead of overflowing.
-        const std::int64_t again = std::max<std::int64_t>(-1, std::min(attempt.last, reached_) - attempt.first);
+        const std::int64_t again = std::max<std::int64_t>(-1, std::min(completed, completed_) - attempt.first);
         if (__builtin_add_overflow(repeated_, again, &repeated_) || __builtin_add_overflow(repeated_, 1, &repeated_)) {
             repeated_ = std::numeric_limits<std::int64_t>::max();
         }
+        completed_ = std::max(completed_, completed);
         reached_ = std::max(reached_, attempt.last);
         known_ = true;
     }
@@ -35,6 +39,7 @@ public:
 
 private:
     std::int64_t reached_ = -1;
+    std::int64_t completed_ = -1;  ///< the highest step that any attempt has completed
     std::int64_t repeated_ = 0;
     bool known_ = false;
 };

@@ -44,7 +44,7 @@ int run_attempts(const Options& options, Surroundings surroundings, LaunchPlan p
     RepeatedSteps steps;
     while (true) {
         const JobReport report = run_job(plan, surroundings, program_file);
-        steps.add(report.steps);
+        steps.add(report.steps, report.exit_status == 0);
         if (report.exit_status != 0) {
             lost += report.duration;
         }

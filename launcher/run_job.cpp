@@ -3,7 +3,6 @@
 #include "launcher/run_job.hpp"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 
 #include <chrono>
 #include <csignal>
@@ -140,18 +139,8 @@ private:
     }
 
     void reap() {
-        for (;;) {
-            siginfo_t info{};  // waitid() does not change it if no child has ended
-            if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
-                return;
-            }
-            group_->child_ends(info.si_pid, info.si_code == CLD_EXITED && info.si_status == 0);
-            int status = 0;
-            if (::waitpid(info.si_pid, &status, WNOHANG) <= 0) {
-                return;
-            }
-            group_->child_ended(info.si_pid, status);
-        }
+        collect_ended_children([this](pid_t pid, bool is_well) { group_->child_ends(pid, is_well); },
+                               [this](pid_t pid, int wait_status) { group_->child_ended(pid, wait_status); });
     }
 
     /// Whether a rank already has the signal, because the signal came from the terminal and not from a process. The

@@ -9,7 +9,7 @@
 
 namespace rueda::ops {
 
-/// Describes float32 or float64 elements that travel between hosts as 16 bits. `dtype` is their type in memory;
+/// Describes float32 or float64 elements that are sent between hosts as 16 bits. `dtype` is their type in memory;
 /// `compression` is the 16-bit format, never Compression::none.
 ///
 /// Values are rounded to nearest even, in one step, also from float64. Values beyond the 16-bit range become infinite:

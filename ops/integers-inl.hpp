@@ -72,6 +72,8 @@ constexpr bool is_integer(DType dtype) {
         case DType::bfloat16:
         case DType::float32:
         case DType::float64:
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2:
             break;
     }
     return false;
@@ -102,6 +104,8 @@ void with_integer(DType dtype, F&& f) {
         case DType::bfloat16:
         case DType::float32:
         case DType::float64:
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2:
             break;
     }
     constexpr bool kIsIntegerDType = false;

@@ -7,6 +7,8 @@
 namespace rueda::ops {
 namespace {
 
+bool has_small_range(DType dtype) { return dtype == DType::float16 || is_float8(dtype); }
+
 bool is_linear(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::average; }
 
 }  // namespace
@@ -21,7 +23,7 @@ std::optional<Levels> levels_of(const Reduction& reduction) {
     if (reduction.op == ReduceOp::average) {
         levels.within.op = ReduceOp::sum;
     }
-    if (reduction.dtype == DType::float16 && is_linear(reduction.op)) {
+    if (has_small_range(reduction.dtype) && is_linear(reduction.op)) {
         levels.within.postscale =
             reduction.op == ReduceOp::average ? reduction.postscale / reduction.divisor : reduction.postscale;
         levels.across.postscale = 1.0;

@@ -9,21 +9,25 @@
 namespace rueda::ops {
 namespace {
 
-/// Bit patterns of the 16-bit floating-point types.
-struct HalfBits {
-    std::uint16_t one;
-    std::uint16_t infinity;
+/// Bit patterns of a floating-point type that C++ does not have.
+template <class Bits>
+struct Patterns {
+    Bits one;
+    Bits largest;  ///< infinity, or the largest number if the type has no infinity
 };
-constexpr HalfBits kFloat16{0x3C00, 0x7C00};
-constexpr HalfBits kBfloat16{0x3F80, 0x7F80};
-constexpr std::uint16_t kSign = 0x8000;
+constexpr Patterns<std::uint16_t> kFloat16{0x3C00, 0x7C00};
+constexpr Patterns<std::uint16_t> kBfloat16{0x3F80, 0x7F80};
+constexpr Patterns<std::uint8_t> kFloat8E4M3{0x38, 0x7E};
+constexpr Patterns<std::uint8_t> kFloat8E5M2{0x3C, 0x7C};
 
-std::uint16_t neutral_half(ReduceOp op, const HalfBits& bits) {
+template <class Bits>
+Bits neutral_pattern(ReduceOp op, const Patterns<Bits>& bits) {
+    constexpr auto kSign = static_cast<Bits>(1U << (8 * sizeof(Bits) - 1));
     switch (op) {
         case ReduceOp::min:
-            return bits.infinity;
+            return bits.largest;
         case ReduceOp::max:
-            return bits.infinity | kSign;
+            return bits.largest | kSign;
         case ReduceOp::product:
             return bits.one;
         case ReduceOp::average:
@@ -83,9 +87,13 @@ void fill_neutral(const Reduction& reduction, std::byte* destination, std::size_
         case DType::uint64:
             return fill(neutral<std::uint64_t>(op), destination, count);
         case DType::float16:
-            return fill(neutral_half(op, kFloat16), destination, count);
+            return fill(neutral_pattern(op, kFloat16), destination, count);
         case DType::bfloat16:
-            return fill(neutral_half(op, kBfloat16), destination, count);
+            return fill(neutral_pattern(op, kBfloat16), destination, count);
+        case DType::float8_e4m3fn:
+            return fill(neutral_pattern(op, kFloat8E4M3), destination, count);
+        case DType::float8_e5m2:
+            return fill(neutral_pattern(op, kFloat8E5M2), destination, count);
         case DType::float32:
             return fill(neutral<float>(op), destination, count);
         case DType::float64:

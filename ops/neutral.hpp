@@ -12,8 +12,8 @@ namespace rueda::ops {
 /// one. A rank sends neutral elements if it has nothing to contribute but must send something.
 ///
 ///     sum, average   −0 (unlike +0, it leaves a −0 unchanged); integers 0
-///     min            the largest value: +infinity; for bool true
-///     max            the lowest value: −infinity; for bool false
+///     min            the largest value: +infinity; for float8_e4m3fn, which has none, 448; for bool true
+///     max            the lowest value: −infinity; for float8_e4m3fn −448; for bool false
 ///     product        1
 ///
 /// The elements have the reduction's dtype and are written to `destination`, which may have any alignment. The

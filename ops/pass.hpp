@@ -26,6 +26,9 @@ void reduce_exact(const Reduction& reduction, const Pass& pass);
 void reduce_floats(const Reduction& reduction, const Pass& pass);
 void reduce_half_floats(const Reduction& reduction, const Pass& pass);
 
+/// Reduces float8_e4m3fn and float8_e5m2 with any operation and any factors. Always uses ordinary stores.
+void reduce_float8(const Reduction& reduction, const Pass& pass);
+
 /// Reduces integers and bool with sum, minimum or maximum, without factors.
 void reduce_integers(const Reduction& reduction, const Pass& pass);
 

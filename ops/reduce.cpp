@@ -35,6 +35,8 @@ void reduce(const Reduction& reduction, std::span<const std::byte* const> source
         reduce_exact(reduction, pass);
     } else if (reduction.dtype == DType::float16 || reduction.dtype == DType::bfloat16) {
         reduce_half_floats(reduction, pass);
+    } else if (is_float8(reduction.dtype)) {
+        reduce_float8(reduction, pass);
     } else if (reduction.dtype == DType::float32 || reduction.dtype == DType::float64) {
         reduce_floats(reduction, pass);
     } else {

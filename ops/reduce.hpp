@@ -20,6 +20,8 @@ namespace rueda::ops {
 /// - float32, float64: every step is rounded to the element's type. The factors are converted to this type once. An
 ///   average is the sum times (postscale / divisor), and this factor is computed in double.
 /// - float16, bfloat16: computed in float32, and rounded to 16 bits (to nearest even) once at the end.
+/// - float8_e4m3fn, float8_e5m2: computed in float32, and rounded to 8 bits (to nearest even) once at the end. A result
+///   above the range becomes infinity in float8_e5m2. float8_e4m3fn has no infinity, and the result becomes NaN.
 /// - Every NaN in a result is the positive quiet NaN without payload. min and max give NaN if any source has one, and
 ///   treat −0 as less than +0.
 /// - Integers: sums and products wrap. An average divides the exact sum, without wrapping, and truncates toward zero.
@@ -27,8 +29,9 @@ namespace rueda::ops {
 ///   and truncated (for an average: sum * postscale / divisor, truncated once). A value outside the type's range
 ///   becomes the nearest limit of the range, and NaN becomes 0. Factors, averages and products are not vectorised, and
 ///   always use ordinary stores.
-/// - adasum, only for floating-point types: it does not work element by element, so the sources must be whole tensors,
-///   and the range must not be cut (ops/adasum.hpp). A source that is null counts as a tensor of zeros.
+/// - adasum, only for floating-point types of 16 bits or more: it does not work element by element, so the sources must
+///   be whole tensors, and the range must not be cut (ops/adasum.hpp). A source that is null counts as a tensor of
+///   zeros.
 /// - bool: every byte except 0 is true, and results are 0 or 1. min and product are a logical AND, max is a logical OR.
 ///   Sum, average and factors do not exist; such requests are refused earlier (core/negotiation/impossible.hpp).
 struct Reduction {
@@ -39,15 +42,22 @@ struct Reduction {
     int divisor = 1;  ///< the number of ranks that contribute; used only for ReduceOp::average
 };
 
-[[nodiscard]] constexpr bool is_floating_point(DType dtype) {
+[[nodiscard]] constexpr bool is_float8(DType dtype) {
+    return dtype == DType::float8_e4m3fn || dtype == DType::float8_e5m2;
+}
+
+/// Whether Adasum can combine tensors of this dtype.
+[[nodiscard]] constexpr bool has_adasum(DType dtype) {
     return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
 }
 
-/// Whether the dtype supports this operation with these factors. The result is false for Adasum of integers, and for
-/// some combinations with bool.
+[[nodiscard]] constexpr bool is_floating_point(DType dtype) { return has_adasum(dtype) || is_float8(dtype); }
+
+/// Whether the dtype supports this operation with these factors. The result is false for Adasum of integers and of
+/// 8-bit floats, and for some combinations with bool.
 [[nodiscard]] constexpr bool is_defined(const Reduction& reduction) {
     if (reduction.op == ReduceOp::adasum) {
-        return is_floating_point(reduction.dtype);
+        return has_adasum(reduction.dtype);
     }
     return reduction.dtype != DType::boolean || (reduction.op != ReduceOp::sum && reduction.op != ReduceOp::average &&
                                                  reduction.prescale == 1.0 && reduction.postscale == 1.0);

@@ -20,8 +20,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
-/// Whether stores of this vector type can bypass the caches. Highway writes 16 bytes even for smaller vectors, so only
-/// whole vectors of at least 16 bytes can.
+/// Whether stores of this vector type can bypass the caches. Only whole vectors of at least 16 bytes can do this,
+/// because Highway writes 16 bytes even for smaller vectors.
 template <class D>
 constexpr bool can_stream(D /*d*/) {
     return HWY_TARGET != HWY_SCALAR && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16;

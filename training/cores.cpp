@@ -5,10 +5,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "rueda/rueda.hpp"
 
 namespace rueda::training {
@@ -29,6 +32,16 @@ void call_if_loaded(const char* name, int number) {
     }
 }
 
+/// Reads OMP_NUM_THREADS, which may be a list with a number for each level of nested parallel regions. Returns the
+/// first number, or nothing if it is no number above 0.
+std::optional<int> outermost_number(std::string_view list) {
+    std::string_view first = list.substr(0, list.find(','));
+    first = first.substr(0, first.find_last_not_of(' ') + 1);
+    first.remove_prefix(std::min(first.find_first_not_of(' '), first.size()));
+    const auto number = base::parse_integer<int>(first);
+    return number.value_or(0) > 0 ? number : std::nullopt;
+}
+
 std::string thread_text(int count, const char* what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -39,10 +52,8 @@ Cores use_cores() {
     Cores cores;
     cores.threads = threads_per_rank();
     const std::string_view by_user = environment_text("OMP_NUM_THREADS");
-    if (!by_user.empty()) {
-        // The variable may be a list, with a number for each level of nested parallel regions.
-        const auto outermost = base::parse_integer<int>(by_user.substr(0, by_user.find(',')));
-        cores.threads = outermost.value_or(cores.threads);
+    if (const std::optional<int> outermost = outermost_number(by_user)) {
+        cores.threads = *outermost;
         cores.is_set_by_user = true;
         cores.summary = fmt::format("cores: OMP_NUM_THREADS={} stays as it is", by_user);
         return cores;
@@ -60,6 +71,10 @@ Cores use_cores() {
     cores.summary = fmt::format("cores: {} on each rank, because {} share{} the cores of this host",
                                 thread_text(cores.threads, "thread"), thread_text(local_size(), "rank"),
                                 local_size() == 1 ? "s" : "");
+    if (!by_user.empty()) {
+        cores.summary += fmt::format("; OMP_NUM_THREADS={} had no effect, because it is no number above 0",
+                                     base::printable(by_user, 40));
+    }
     return cores;
 }
 

@@ -26,11 +26,13 @@ namespace {
 
 using SummaryJson = nlohmann::ordered_json;
 
-/// The other ranks must be in communication during this part of the time, so that a rank counts as awaited. `rueda top`
-/// has the same two limits for a straggler.
+/// A rank counts as awaited only if the other ranks are in communication during at least this part of the time. `rueda
+/// top` has the same two limits for a straggler.
 constexpr double kAwaitedShare = 0.1;
 /// An awaited rank is in communication for at most this part of the other ranks' time.
 constexpr double kAwaitedRanksOwnShare = 0.25;
+/// A shorter job has no awaited rank, because so short times come from the start of the processes.
+constexpr double kShortJobSeconds = 1.0;
 
 /// The numbers that the ranks exchange. Doubles hold counts exactly up to 2^53.
 constexpr std::size_t kNumbers = 5;
@@ -88,7 +90,7 @@ void find_checkpoint(JobReport& report, CheckpointManager& manager) {
         if (!found.empty()) {
             report.checkpoint = {found.front().step, age_of(found.front().folder), found.front().folder};
         }
-    } catch (const Error& error) {  // the summary must not be lost because of this
+    } catch (const Error& error) {  // the summary must be printed even if the checkpoints cannot be listed
         const std::string& save = report.checkpoint_failure;
         report.checkpoint_failure =
             fmt::format("{}{}{}{}", kNotListed, error.what(), save.empty() ? "" : "; the last save failed: ", save);
@@ -208,7 +210,7 @@ double JobReport::samples_per_second() const {
 }
 
 std::optional<int> JobReport::awaited_rank() const {
-    if (ranks.size() < 2) {
+    if (ranks.size() < 2 || seconds() < kShortJobSeconds) {
         return std::nullopt;
     }
     const std::size_t least = spread_of(ranks, &RankReport::in_communication).least;

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/system/process_logger.hpp"
 #include "base/system/thread_signals.hpp"
 #include "rueda/rueda.hpp"
 #include "rueda/training/agreement.hpp"
@@ -69,11 +70,7 @@ public:
         const base::ProgramSignalsBlocked blocked;
         try {
             thread_ = std::thread([this, what, warn_after, before = read_counts(), began = Clock::now()] {
-                try {
-                    watch(what, warn_after, before, began);
-                } catch (const std::exception&) {
-                    return;  // the job has ended
-                }
+                watch(what, warn_after, before, began);
             });
         } catch (const std::system_error& error) {
             // Rank 1 must not throw, because the other ranks do not know about this failure and go on.
@@ -121,7 +118,12 @@ private:
         double longest = 0.0;
         bool is_stopped = false;
         for (bool has_ended = false; !has_ended;) {
-            const Counts now = read_counts();
+            Counts now;
+            try {
+                now = read_counts();
+            } catch (const std::exception&) {
+                break;  // the job has ended, and the counts of the last look are the final ones
+            }
             longest = std::max(longest, std::min(now.oldest, Seconds(Clock::now() - began).count()));
             has_ended = now.ended > before.ended;
             if (has_ended) {
@@ -152,8 +154,12 @@ private:
 
 void on_rank_zero(const std::string& what, const std::function<void()>& body, std::chrono::milliseconds warn_after) {
     if (rank() == 0) {
-        const Busy busy(what);
-        body();
+        const auto began = Clock::now();
+        {
+            const Busy busy(what);
+            body();
+        }
+        base::process_logger(0).info("Rank 0 worked on '{}' for {:.1f} s", what, Seconds(Clock::now() - began).count());
     } else if (rank() == 1) {
         static WaitWatch watch;
         watch.start(what, warn_after);

@@ -27,8 +27,8 @@ struct DeviceRequest {
 ///
 /// 1. No GPU is visible: Unsupported.
 /// 2. The launcher gives each rank `gpus_per_rank` GPUs. If exactly this number is visible, the rank uses device 0, the
-///    first of its own GPUs. If more GPUs are visible, nobody has divided the GPUs among the ranks, so the rank uses
-///    the first GPU of its part of the list. If fewer GPUs are visible: InvalidArgument.
+///    first of its own GPUs. If more GPUs are visible, the rank uses the first GPU of its part of the list, because
+///    nobody has divided the GPUs among the ranks. If fewer GPUs are visible: InvalidArgument.
 /// 3. There are at least as many GPUs as ranks on the host: the rank with local rank k uses device k.
 /// 4. CUDA_VISIBLE_DEVICES lists exactly the indices of the GPUs that this local rank gets if all ranks get the same
 ///    number of GPUs: device 0. In this case a script that starts each rank has set the variable

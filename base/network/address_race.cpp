@@ -118,7 +118,7 @@ private:
     const ConnectTimes times_;
     PollSet::TimePoint deadline_;
     UniqueFd connecting_;                   ///< open until the connection exists
-    std::optional<ProvingSocket> proving_;  ///< set from then on
+    std::optional<ProvingSocket> proving_;  ///< set when the connection exists
     std::string outcome_;                   ///< how the attempt failed; empty if it has not failed
 };
 

@@ -11,7 +11,7 @@
 namespace rueda::base {
 
 /// A rendezvous (RUEDA_RENDEZVOUS) whose text begins with this prefix is a list of TCP addresses of rank 0's host, for
-/// example "tcp:10.0.0.1:4711,[fd00::1]:4711". Ranks on several hosts use such a rendezvous to meet without MPI.
+/// example "tcp:10.0.0.1:4711,[fd00::1]:4711". Ranks on several hosts use such a rendezvous if they do not use MPI.
 inline constexpr std::string_view kTcpPrefix = "tcp:";
 
 /// The largest number of addresses in such a list.
@@ -21,7 +21,7 @@ inline constexpr std::size_t kMostEndpoints = 16;
 /// Returns the addresses, each with its port. Returns nothing if the text does not have this form, contains no address,
 /// contains more than kMostEndpoints addresses, or contains an address that is not numeric.
 [[nodiscard]] std::optional<std::vector<std::string>> tcp_endpoints(std::string_view text);
-/// Does the opposite of tcp_endpoints().
+/// The inverse of tcp_endpoints(): returns the text of the rendezvous that has these addresses.
 [[nodiscard]] std::string tcp_rendezvous(std::span<const std::string> endpoints);
 /// Returns "10.0.0.1:4711" or "[fd00::1]:4711".
 [[nodiscard]] std::string endpoint_text(const std::string& address, bool is_ipv6, unsigned port);

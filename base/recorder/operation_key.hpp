@@ -10,8 +10,9 @@
 
 namespace rueda::base {
 
-/// For operations with a name: their process set, their kind, and the hash of their name. For an operation without a
-/// name, this key identifies one call. Operations whose names differ but have the same hash may be matched wrongly.
+/// Identifies all operations with the same name, by the process set, the kind, and the hash of the name. For an
+/// operation without a name, the key identifies one call. If two names have the same hash, their operations may be
+/// matched wrongly.
 struct NameKey {
     std::int32_t set_id = 0;
     std::uint8_t kind = 0;

@@ -123,9 +123,10 @@ struct MessageEnd {
 };
 
 /// The execution of a batch is recorded in parts. An enumerator is the kind of work that a rank did in one part. The
-/// record of a part has the enumerator in place of the DType. The other words of this record are: `ordinal` is a
-/// MessageEnd, whose `peer` is the rank for which this rank waited, and whose `tag` is the number of steps; `size` is
-/// the waiting time in ticks; `name` is the process set.
+/// record of a part has the enumerator in place of the DType. The other words of this record:
+/// - `ordinal` is a MessageEnd. Its `peer` is the rank for which this rank waited, its `tag` is the number of steps.
+/// - `size` is the waiting time in ticks.
+/// - `name` is the process set.
 enum class PartKind : std::uint8_t {
     work,            ///< the rank did work of a kind that is not in this list
     copy_in,         ///< the rank copied its input to where other ranks read it

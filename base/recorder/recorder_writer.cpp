@@ -27,8 +27,8 @@ void RecorderWriter::note_set(std::int32_t id, std::string_view ranks) const {
     }
     const std::uint64_t number = recorder_->sets_written.load(std::memory_order_relaxed);
     SetRecord& set = recorder_->sets[number % RankRecorder::kSets];
-    // The stores are releases, so a reader that sees a part of the new set also sees that the number was set to 0
-    // before that part was written. RecorderReader::sets() reads these words.
+    // The stores are releases: a reader that sees a part of the new set also sees that `in_use` was set to 0 before.
+    // RecorderReader::sets() reads these words.
     set.in_use.store(0, std::memory_order_release);
     set.id.store(id, std::memory_order_release);
     set.ranks.write(ranks);

@@ -35,8 +35,8 @@ public:
         code_ = static_cast<std::int32_t>(code);
         text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
         // reason() loads this word with acquire and then reads the text. The store is seq_cst because of threads that
-        // go to sleep. Such a thread first writes its attention word, which says that it sleeps, and then calls
-        // raised(). So either the thread sees the abort, or it is woken after the abort.
+        // go to sleep. Such a thread first stores in its attention word that it sleeps, and then calls raised(). So
+        // either the thread sees the abort, or it is woken after the abort.
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;
     }

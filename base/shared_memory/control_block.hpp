@@ -131,8 +131,7 @@ struct alignas(kCacheLine) StackBlock {
 
 /// The data at the beginning of the arena, the memory that all ranks of a host share.
 struct alignas(4096) ControlBlock {
-    /// This number increases with every change of the arena's layout. Version 11 added the flight recorder, the stacks,
-    /// the time since which a rank has been in its declared scope, and the message for which a rank waits.
+    /// Increase this number with every change of the arena's layout.
     static constexpr std::uint32_t kLayoutVersion = 14;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <mutex>
 
+#include "base/system/thread_signals.hpp"
+
 namespace rueda::base {
 
 namespace {
@@ -56,6 +58,8 @@ bool wait_writable(int descriptor) {
 }
 
 void write_all(int descriptor, std::string_view text) {
+    // If nobody reads the log any more, the process must not end because of that.
+    const SigpipeBlocked without_sigpipe;
     while (!text.empty()) {
         const ssize_t written = ::write(descriptor, text.data(), text.size());
         if (written > 0) {
@@ -66,8 +70,8 @@ void write_all(int descriptor, std::string_view text) {
     }
 }
 
-/// Writes lines, with colours, to a descriptor. It replaces spdlog's own colour sink for three reasons: that sink makes
-/// five writes for each coloured line, uses one lock for the whole process, and supports only the two standard streams.
+/// Writes lines, with colours, to a descriptor. spdlog's own colour sink is not used, for three reasons. It makes five
+/// writes for each coloured line. It uses one lock for the whole process. It supports only the two standard streams.
 class DescriptorSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
     DescriptorSink(int descriptor, std::unique_ptr<spdlog::formatter> formatter)

@@ -195,7 +195,7 @@ private:
     // for each part: the operations of its newest piece that are not merged yet
     std::vector<std::deque<TimelineOperation>> queues_;
     std::vector<OperationGroup> ready_;
-    std::string text_;  // not written yet
+    std::string text_;  // the text that is not written yet
     std::int64_t last_ns_ = 0;
     std::size_t taken_ = 0;  // the number of records so far
     MergedTotals totals_;

@@ -340,8 +340,8 @@ void RankRows::settle(std::string& text, bool marks_cycles) {
     settle_waits(text);
     std::stable_sort(batches_.begin(), batches_.end(),
                      [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
-    // If an operation of the batch was added since the last call of this function, the batch is kept until the next
-    // call, because more of its operations may follow.
+    // A batch is kept until the next call if one of its operations was added since the last call, because more of its
+    // operations may follow.
     std::erase_if(batches_, [&](Batch& batch) {
         if (batch.is_new && batch.position) {
             batch.is_new = false;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Measures how fast the input pipeline reads and parses files of the DeepFM schema: a label, 13 floats, 26 int64 ids.
+// Measures how fast the input pipeline reads and parses files of the DeepFM schema. A sample has a label, 13 floats and
+// 26 int64 ids.
 // - data_bench make FOLDER ROWS: writes vectors.tfrecord (3 features), scalars.tfrecord (40 features) and rows.libsvm.
 // - data_bench read KIND FILE: reads a file, prints one line of JSON. KIND is vectors, scalars or libsvm.
-// benchmarks/python/data_bench.py runs it in turns with tf.data.
+// benchmarks/python/data_bench.py runs this program and tf.data in turn.
 #include <sys/resource.h>
 
 #include <array>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Measures how fast texts become numbers, with texts like those of the DeepFM schema: in each sample 26 ids that follow
-// a power law, as texts of eight hexadecimal digits.
+// Measures how fast texts become numbers. The texts are like those of the DeepFM schema: each sample has 26 ids that
+// follow a power law, written as eight hexadecimal digits.
 // - terms_bench make FOLDER: writes texts.txt (64 batches of 1024 × 26 texts, one in each line), large.txt and
 // small.txt
 //   (vocabularies of a million and of 10,000 terms).
 // - terms_bench hash|large|small FOLDER: hashes the texts, or looks them up in a vocabulary; prints one line of JSON.
-// benchmarks/python/terms_bench.py runs it in turns with TensorFlow.
+// benchmarks/python/terms_bench.py runs this program and TensorFlow in turn.
 #include <sys/resource.h>
 
 #include <cmath>

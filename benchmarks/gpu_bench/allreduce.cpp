@@ -34,7 +34,8 @@ struct Tensor {
     }
 };
 
-/// A way to average the tensor. run() ends when the result is on the GPU, except where the candidate says otherwise.
+/// A way to average the tensor. run() ends when the result is on the GPU. The comment of a candidate says so if its
+/// run() ends earlier.
 class Candidate {
 public:
     virtual ~Candidate() = default;
@@ -84,7 +85,7 @@ private:
     int operations_;
 };
 
-/// A candidate whose run() does not wait for the result. It returns when all ranks have called the operation and the
+/// A candidate whose run() does not wait for the result. run() returns when all ranks have called the operation and the
 /// work has been put into a stream of the GPU.
 class Launches final : public Candidate {
 public:
@@ -137,8 +138,9 @@ private:
     bool is_registered_ = false;
 };
 
-/// A program without support for GPUs: it copies the tensor to the host in chunks, starts the average of each chunk
-/// when it has arrived, and copies each result back, while other chunks are still on their way.
+/// A program without support for GPUs. The program copies the tensor to the host in chunks. When a chunk has arrived,
+/// the program starts the average of this chunk. When the average is complete, the program copies the result back.
+/// Meanwhile other chunks are still on their way.
 class Staging final : public Candidate {
 public:
     Staging(const Gpu& gpu, const Tensor& tensor, std::unique_ptr<RegisteredMemory> resident)

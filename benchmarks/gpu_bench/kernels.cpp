@@ -47,10 +47,10 @@ public:
     std::uint64_t run() {
         fmt::print("{:<36} {:>9} {:>10} {:>9} {:>10} {:>9} {:>7}\n", "kernel", "MB moved", "median us", "GB/s",
                    "copy us", "GB/s", "to copy");
-        run_type(DType::float32);
-        run_type(DType::float16);
-        run_type(DType::bfloat16);
-        run_type(DType::int64);
+        for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::float8_e4m3fn,
+                                  DType::int64, DType::int32, DType::uint8}) {
+            run_type(dtype);
+        }
         return wrong_;
     }
 
@@ -131,7 +131,9 @@ private:
     void run_type(DType dtype) {
         write_sources(dtype);
         for (const std::uint64_t n : {2U, 4U, 8U, 16U}) {
-            reduce(dtype, n, 0);
+            if (dtype == DType::float32 || n == 2 || n == 8) {
+                reduce(dtype, n, 0);
+            }
         }
         scale(dtype);
         if (dtype == DType::float32) {
@@ -145,7 +147,7 @@ private:
             fill();
             adasum(dtype, 2);
             adasum(dtype, 4);
-        } else if (dtype != DType::int64) {
+        } else if (ops::cuda::is_convertible({.from = dtype, .to = DType::float32})) {
             convert(dtype, DType::float32);
             adasum(dtype, 2);
         }
@@ -244,7 +246,8 @@ private:
         measure({"fill", size_, run, wrong});
     }
 
-    /// Adasum of equal tensors, whose result is equal to each of them. It reads each tensor at least twice.
+    /// Measures Adasum of equal tensors. The result is equal to each of these tensors. The kernels read each tensor at
+    /// least twice.
     void adasum(DType dtype, std::uint64_t n) {
         const ops::cuda::Adasum adasum{.dtype = dtype, .factor = 1.0, .parts = static_cast<std::uint32_t>(n)};
         const std::uint64_t count = count_of(dtype);

@@ -143,8 +143,9 @@ void register_all() {
         register_reduce(fmt::format("reduce/{0}to{0}/float32/sum", n), {sum, n, n, Store::cached, 0}, 4 * kKiB,
                         64 * kMiB);
     }
-    for (const DType dtype : {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32,
-                              DType::int64, DType::uint64, DType::float16, DType::bfloat16, DType::float64}) {
+    for (const DType dtype :
+         {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
+          DType::uint64, DType::float16, DType::bfloat16, DType::float64, DType::float8_e4m3fn, DType::float8_e5m2}) {
         for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
             register_reduce(fmt::format("reduce/2to2/{}/{}", name_of(dtype), name_of(op)),
                             {{.dtype = dtype, .op = op, .divisor = 2}, 2, 2, Store::cached, 0}, 32 * kKiB, 32 * kKiB);

@@ -6,11 +6,10 @@
 
 Each reader runs in a new process that may use one core, in turn and in several rounds. The time is the processor time
 of all threads for the second and the third epoch. All of them deliver the same bytes, which is checked. tf.data is left
-out if TensorFlow is not installed. The table has the medians of the rounds.
+out if TensorFlow is missing (benchmarks/compare/compare --install tensorflow), and the output says so. The table has the medians of the rounds.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
@@ -20,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from peers import INSTALL, python_of
 
 FILES, BATCH, RECORD = 4, 1024, 300
 READERS = {
@@ -86,7 +87,8 @@ def read(folder: pathlib.Path, cache: str) -> None:
 
 
 def run(folder: pathlib.Path, cache: str) -> dict:
-    command = [sys.executable, __file__, "--read", str(folder), cache]
+    python = python_of("tensorflow") if cache.startswith("tf-") else sys.executable
+    command = [python, __file__, "--read", str(folder), cache]
     core = min(os.sched_getaffinity(0))
     done = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {core})
@@ -103,7 +105,9 @@ def main() -> None:
     if arguments.read:
         read(pathlib.Path(arguments.read[0]), arguments.read[1])
         return
-    has_tensorflow = importlib.util.find_spec("tensorflow") is not None
+    has_tensorflow = python_of("tensorflow") is not None
+    if not has_tensorflow:
+        print(f"tf.data is left out: TensorFlow is missing; install it with `{INSTALL} tensorflow`")
     readers = [cache for cache in READERS if has_tensorflow or not cache.startswith("tf-")]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

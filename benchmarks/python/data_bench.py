@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares the input pipeline with tf.data on files of the DeepFM schema, per core.
+"""Compares the input pipeline with tf.data on files of the DeepFM schema, per core; or with the disk.
 
     python benchmarks/python/data_bench.py --program build/bench/benchmarks/data_bench/data_bench [--rows N] [--rounds N]
+    python benchmarks/python/data_bench.py --program build/bench/benchmarks/data_bench/data_bench --disk FOLDER [--rows N]
 
 Rueda and tf.data take turns, each in a new process that may use one core. The order of the two
 changes from round to round. The time is the processor time of all threads from opening the file to
 the last batch. Before the measurement, tf.data reads and parses one batch, so the time does not
-include the building of its graph. The table has the medians of the rounds. Needs tensorflow.
+include the building of its graph. The table has the medians of the rounds. Needs TensorFlow
+(benchmarks/compare/compare --install tensorflow).
+
+With --disk, the files are made in this folder, and are read in three ways that take turns: by O_DIRECT in
+blocks of 1 MiB, which is the rate of the disk; by Rueda after the system has dropped the file's pages from its
+cache; and by Rueda from this cache. The rates are bytes per second of elapsed time, on one core.
+TensorFlow is not needed.
 """
 
 import argparse
 import json
+import mmap
 import os
 import pathlib
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
+
+from peers import required
 
 FLOATS = 13
 IDS = 26
@@ -90,7 +99,7 @@ def run(command: list[str], core: int) -> dict:
 def measure(arguments, folder: pathlib.Path, kind: str) -> None:
     path = str(folder / FILES[kind])
     ours = [arguments.program, "read", kind, path]
-    theirs = [sys.executable, __file__, "--tensorflow", kind, path]
+    theirs = [required("tensorflow"), __file__, "--tensorflow", kind, path]
     core = min(os.sched_getaffinity(0))
     results = {"rueda": [], "tf.data": []}
     for turn in range(arguments.rounds):
@@ -107,11 +116,83 @@ def measure(arguments, folder: pathlib.Path, kind: str) -> None:
     print(f"| {TITLES[kind]} | ratio | {rates['rueda'] / rates['tf.data']:.1f} | | |", flush=True)
 
 
+def read_directly(path: str, core: int) -> dict:
+    """Reads the file past the page cache, on one core as run() does."""
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        return read_past_cache(path)
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def read_past_cache(path: str) -> dict:
+    buffer, read, begin = mmap.mmap(-1, 1 << 20), 0, time.perf_counter()
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    while count := os.preadv(descriptor, [buffer], read):
+        read += count
+        if count % 4096:  # the end of the file
+            break
+    os.close(descriptor)
+    return {"bytes": read, "wall": time.perf_counter() - begin}
+
+
+def write_back(path: str) -> None:
+    """Waits until the disk has the whole file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def drop_pages(path: str) -> None:
+    """Drops the file's pages from the page cache, and checks this at three places."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)  # only clean pages can be dropped
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    for part in range(3):
+        try:
+            os.preadv(descriptor, [bytearray(1)], os.path.getsize(path) * part // 3, os.RWF_NOWAIT)
+        except BlockingIOError:  # the byte is not in the cache
+            continue
+        raise SystemExit(f"the system keeps pages of {path} in its cache; name a folder on a disk")
+    os.close(descriptor)
+
+
+def read_cold(command: list[str], core: int) -> dict:
+    drop_pages(command[-1])
+    return run(command, core)
+
+
+def measure_disk(arguments, folder: pathlib.Path, kind: str) -> None:
+    path = str(folder / FILES[kind])
+    command = [arguments.program, "read", kind, path]
+    core = min(os.sched_getaffinity(0))
+    write_back(path)  # otherwise the first direct read would do this
+    readers = {
+        "the disk (O_DIRECT)": lambda: read_directly(path, core),
+        "Rueda, pages dropped": lambda: read_cold(command, core),
+        "Rueda, page cache": lambda: run(command, core),
+    }
+    results = {name: [] for name in readers}
+    for _ in range(arguments.rounds):
+        for name, read in readers.items():  # the cold read brings the pages back for the next reader
+            results[name].append(read())
+    for name, runs in results.items():
+        rates = sorted(one["bytes"] / one["wall"] / 1e6 for one in runs)
+        busy = [one["cpu"] / one["wall"] for one in runs if "cpu" in one]
+        share = f"{100 * statistics.median(busy):.0f} %" if busy else ""
+        print(
+            f"| {TITLES[kind]} | {name} | {statistics.median(rates):.0f} | {rates[0]:.0f}-{rates[-1]:.0f} | {share} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", help="path of the program data_bench")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--disk", metavar="FOLDER", help="compare with the disk that has this folder")
     parser.add_argument("--tensorflow", nargs=2, metavar=("KIND", "FILE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.tensorflow:
@@ -119,9 +200,14 @@ def main() -> None:
         return
     if not arguments.program:
         parser.error("--program is needed")
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=arguments.disk) as name:
         folder = pathlib.Path(name)
         subprocess.run([arguments.program, "make", str(folder), str(arguments.rows)], check=True)
+        if arguments.disk:
+            print("| format | reader | MB/s | range | of one core |\n|---|---|---|---|---|", flush=True)
+            for kind in FILES:
+                measure_disk(arguments, folder, kind)
+            return
         print("| format | reader | million samples/s | MB/s | processor time |\n|---|---|---|---|---|", flush=True)
         for kind in FILES:
             measure(arguments, folder, kind)

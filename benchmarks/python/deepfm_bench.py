@@ -2,11 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Compares training steps of DeepFM under Rueda with the same steps under other libraries.
 
-    python benchmarks/python/deepfm_bench.py [--libraries NAME,…] [--python NAME=PATH] [--sizes 1 2] [--batch N] [--rounds N]
+    python benchmarks/python/deepfm_bench.py [--libraries NAME,…] [--python NAME=PATH] [--sizes 1 2] [--batch N]
+    [--rounds N]
 
 Every library trains the same model (Guo et al. 2017; embeddings with sparse gradients, Adagrad) from the same initial
-parameters with the same samples, which are in memory, so that reading files is not part of the comparison. A batch is split
-among the processes. The libraries are
+parameters with the same samples. The samples are in memory, so reading files is not part of the comparison. A batch is
+split among the processes. The libraries are
 
 - rueda: rueda.torch.DistributedOptimizer;
 - ddp: PyTorch's DistributedDataParallel over Gloo;
@@ -14,8 +15,10 @@ among the processes. The libraries are
 - tensorflow: tf.distribute.MultiWorkerMirroredStrategy, its step compiled by tf.function;
 - torch and torch-of-horovod: one process of PyTorch without a library, with the two versions of PyTorch.
 
---python names the Python of a library. Rounds take turns. The table has the median of the samples per second, and the loss of
-the last step. The losses of all libraries and numbers of processes may differ by at most 0.1 %.
+--python names the Python of a library. Without it, the program uses the TensorFlow and the Horovod that
+`benchmarks/compare/compare --install tensorflow,horovod` has installed. If a library is missing, the program says so and
+leaves it out. Rounds take turns. The table has the median of the samples per second, and the loss of the last step. The
+losses of all libraries and numbers of processes may differ by at most 0.1 %.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from peers import INSTALL, python_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS, NUMBERS, EMBEDDING, HIDDEN = 39, 13, 8, (64, 32)
@@ -171,7 +175,8 @@ def train_with_tensorflow(arguments):
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits_of(ids, values))
             loss = tf.reduce_mean(losses) / size  # the strategy adds up the gradients of the processes
         gradients = tape.gradient(loss, variables)
-        # A row that several samples use would otherwise be sent several times, and Adagrad would add up squares of parts.
+        # Equal rows are combined first. Without this, a row that several samples use would be sent several times, and
+        # Adagrad would add up squares of parts.
         rows, places = tf.unique(gradients[0].indices)
         sums = tf.math.unsorted_segment_sum(gradients[0].values, places, tf.size(rows))
         gradients[0] = tf.IndexedSlices(sums, rows, gradients[0].dense_shape)
@@ -223,7 +228,7 @@ def processes_of(library: str, size: int, command: list[str], build: Path) -> li
 
 def run(arguments, library: str, size: int) -> dict[str, float]:
     """Runs a job, and returns what its rank 0 printed."""
-    python = arguments.python.get(library, sys.executable)
+    python = arguments.python[library]
     command = [python, str(Path(__file__).resolve()), "--library", library]
     for name in ("batch", "steps", "warm_up", "vocabulary"):
         command += [f"--{name.replace('_', '-')}", str(getattr(arguments, name))]
@@ -251,10 +256,24 @@ def run(arguments, library: str, size: int) -> dict[str, float]:
     return json.loads(found[0])
 
 
+def find_pythons(arguments, libraries: list[str]) -> dict[str, str]:
+    """Returns the Python of each library. Leaves out the libraries that are missing."""
+    found = {}
+    for library in libraries:
+        peer = {"torch-of-horovod": "horovod", "horovod": "horovod", "tensorflow": "tensorflow"}.get(library)
+        python = arguments.python.get(library) or (python_of(peer) if peer else sys.executable)
+        if python:
+            found[library] = python
+        else:
+            print(f"{library} is left out: {peer} is missing; install it with `{INSTALL} {peer}`")
+    return found
+
+
 def compare(arguments) -> None:
+    arguments.python = find_pythons(arguments, arguments.libraries.split(","))
     jobs = [
         (library, size)
-        for library in arguments.libraries.split(",")
+        for library in arguments.python
         for size in ([1] if library.startswith("torch") else arguments.sizes)
     ]
     results: dict[tuple[str, int], list[dict[str, float]]] = {job: [] for job in jobs}

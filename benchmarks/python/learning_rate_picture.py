@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Trains examples/digits with 1, 2 and 4 ranks and each learning-rate policy, with 32 images per rank and step. Draws the
-losses in one picture, docs/images/learning_rates.svg, and prints the accuracies.
+losses in one picture, docs/images/learning_rates.svg, and prints the accuracies. For the policy linear, it also trains without
+a warm-up.
 
 Usage: python benchmarks/python/learning_rate_picture.py PICTURE.svg --digits build/release/bin/digits
 """
@@ -16,15 +17,22 @@ import tempfile
 from rueda import training
 
 BATCH, EPOCHS, WARMUP_EPOCHS, RATE = 32, 8, 1, 0.03
-RUNS = [(1, "none"), *((ranks, policy) for ranks in (2, 4) for policy in ("none", "sqrt", "capped", "linear"))]
+POLICIES = ("none", "sqrt", "capped", "linear", "adasum")
+RUNS = [
+    (1, "none", WARMUP_EPOCHS),
+    *((ranks, policy, WARMUP_EPOCHS) for ranks in (2, 4) for policy in POLICIES),
+    (4, "linear", 0),
+]
 
 
-def run(command: list[str], ranks: int, policy: str, folder: pathlib.Path) -> tuple[list[tuple[float, float]], float]:
+def run(
+    command: list[str], ranks: int, policy: str, warmup_epochs: int, folder: pathlib.Path
+) -> tuple[list[tuple[float, float]], float]:
     """Returns the mean loss of each epoch, and the accuracy at the end."""
     options = {
         "--batch": BATCH * ranks,
         "--epochs": EPOCHS,
-        "--warmup-epochs": WARMUP_EPOCHS,
+        "--warmup-epochs": warmup_epochs,
         "--lr": RATE,
         "--lr-policy": policy,
         "--checkpoint-dir": folder,
@@ -49,10 +57,10 @@ def main() -> None:
     arguments = parser.parse_args()
     command = [arguments.ruedarun, arguments.digits, "--data", arguments.data]
     curves = {}
-    for ranks, policy in RUNS:
+    for ranks, policy, warmup_epochs in RUNS:
         with tempfile.TemporaryDirectory() as folder:
-            curve, accuracy = run(command, ranks, policy, pathlib.Path(folder))
-        name = f"{ranks} rank{'s' if ranks > 1 else ''}, {policy}"
+            curve, accuracy = run(command, ranks, policy, warmup_epochs, pathlib.Path(folder))
+        name = f"{ranks} rank{'s' if ranks > 1 else ''}, {policy}{'' if warmup_epochs else ', no warm-up'}"
         curves[name] = curve
         print(f"{name}: accuracy {accuracy:.4f}, loss of the last epoch {curve[-1][1]:.4f}", flush=True)
     training.draw_curves(

@@ -65,7 +65,7 @@ def main() -> None:
             rounds = []
             for _ in range(ROUNDS):
                 ours, speed = seconds_of_rueda(program, name, size)
-                bound = seconds_of_rueda(program, "memory_bound", size)[1]
+                bound = seconds_of_rueda(program, f"bound_{name}", size)[1]
                 foreach = seconds_of_torch(*rule, size, foreach=True) if rule else None
                 fused = seconds_of_torch(*rule, size, fused=True) if rule else None
                 rounds.append((ours, speed, bound, foreach, fused))

@@ -16,7 +16,7 @@ import tempfile
 from rueda import training
 
 RANKS = (1, 2, 4)
-LIFT = 0.1  # between two curves of the picture
+LIFT = 0.1  # the distance between two curves of the picture
 
 
 def train(programs: pathlib.Path, folder: pathlib.Path, ranks: int) -> tuple[list[tuple[float, float]], float]:

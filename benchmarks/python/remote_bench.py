@@ -12,7 +12,7 @@ The producers fill worker.empty() and do nothing else. Each round has three meas
 - bound: two plain Python programs send the same bytes over one TCP connection, from one array into another array.
 - rate: the trainer takes batches as fast as it can. The first batches do not count.
 - full queue: the trainer needs 1.5 times as long for a step as a batch needs at the measured rate. The table has the
-  median and the longest time that it waited for a batch.
+  median and the longest time that the trainer waited for a batch.
 
 The last rows have the rates of worker processes on the trainer's host: rueda.data.workers, and PyTorch's DataLoader if
 PyTorch is installed. The table has the medians of the rounds. --make is the time in seconds that a producer waits for each

@@ -25,7 +25,7 @@ def run(launcher: str, folder: pathlib.Path, losses: pathlib.Path, *killed: obje
     job = [sys.executable, "-B", TRAINER, folder, losses, STEPS, *killed]
     subprocess.run([str(word) for word in (launcher, "--no-mpi", "-np", RANKS, *job)], stderr=subprocess.DEVNULL)
     lines = [line.split() for line in losses.read_text().splitlines()]
-    return {int(step): float.fromhex(loss) for step, loss in lines}
+    return {int(step): float.fromhex(loss) for step, loss, _ in lines}
 
 
 def main() -> None:

@@ -6,7 +6,8 @@
 
 Rueda and TensorFlow take turns, each in a new process that may use one core. Each of them is the first one in every
 second round. The time is the processor time of all threads for 64 batches of 1024 × 26 texts, five times. Reading the
-texts and the vocabulary is not included. The table has the medians of the rounds. Needs tensorflow.
+texts and the vocabulary is not included. The table has the medians of the rounds. Needs TensorFlow
+(benchmarks/compare/compare --install tensorflow).
 """
 
 import argparse
@@ -16,8 +17,9 @@ import pathlib
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
+
+from peers import required
 
 TEXTS_OF_BATCH = 1024 * 26
 BUCKETS = 1_000_000
@@ -80,7 +82,7 @@ def run(command: list[str], core: int) -> dict:
 def measure(arguments, folder: pathlib.Path, kind: str) -> None:
     commands = {
         "rueda": [arguments.program, kind, str(folder)],
-        "tensorflow": [sys.executable, __file__, "--tensorflow", kind, str(folder)],
+        "tensorflow": [required("tensorflow"), __file__, "--tensorflow", kind, str(folder)],
     }
     core = min(os.sched_getaffinity(0))
     rates: dict[str, list[float]] = {name: [] for name in commands}

@@ -152,7 +152,7 @@ def hidden_in(path: pathlib.Path) -> str:
     spans = [(event["ts"], event["ts"] + event["dur"]) for event in events if "gpu" in event.get("args", {})]
     total = sum(end - begin for begin, end in spans)
     if not ends or not total:
-        return "no times of a GPU"
+        return "no times of a GPU, which batches through the host's memory do not have"
     hidden = sum(max(0, min(end, max(ends)) - begin) for begin, end in spans)
     return f"{len(spans)} spans on the GPU, {total / 1000:.2f} ms, {hidden / total:.0%} before the backward pass ends"
 

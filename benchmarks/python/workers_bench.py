@@ -16,14 +16,14 @@ For each way to get the batches there are two measurements, each in a new proces
   fill one array again and again.
 
 The ways take turns in each round, so that other work on the machine affects all ways alike. The table has the medians of the
-rounds. If the package of a way is missing, the way is left out, and the output says so.
+rounds. If the package of a way is missing, the way is left out, and the output says so. `benchmarks/compare/compare
+--install tensorflow,ray` installs two of the packages; PyTorch must be in the Python that runs this program.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import json
 import multiprocessing
 import statistics
@@ -32,6 +32,7 @@ import sys
 import time
 
 import numpy as np
+from peers import INSTALL, python_of
 
 SHAPE = (80, 3, 224, 224)  # float32: 48.2 MB
 MEGABYTES = 4 * np.prod(SHAPE) / 1e6
@@ -251,7 +252,9 @@ def producers_alone(arguments) -> dict[str, float]:
 
 
 def run(arguments, one: str, what: str) -> dict[str, float]:
-    command = [sys.executable, __file__, "--one", one, "--what", what]
+    package = WAYS[one][1] if one in WAYS else None
+    python = python_of(package) if package else sys.executable
+    command = [python, __file__, "--one", one, "--what", what]
     for name in ("batches", "workers", "make"):
         command += [f"--{name}", str(getattr(arguments, name))]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -278,8 +281,10 @@ def main() -> None:
     ways = []
     for name in arguments.ways.split(","):
         package = WAYS[name][1]
-        if package is not None and importlib.util.find_spec(package) is None:
-            print(f"{WAYS[name][0]} is left out: the package {package} is not installed")
+        if package is not None and python_of(package) is None:
+            # PyTorch is not among the peers that can be installed so.
+            hint = "" if package == "torch" else f"; install it with `{INSTALL} {package}`"
+            print(f"{WAYS[name][0]} is left out: the package {package} is missing{hint}")
         else:
             ways.append(name)
     results: dict[tuple[str, str], list[dict[str, float]]] = {}

@@ -53,6 +53,8 @@ MPI_Datatype type_of(DType dtype) {
         case DType::boolean:
         case DType::float16:
         case DType::bfloat16:
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2:
             break;
     }
     return MPI_DATATYPE_NULL;

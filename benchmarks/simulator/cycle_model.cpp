@@ -49,7 +49,8 @@ public:
     }
 
 private:
-    /// Adds an allreduce of the bit vector by recursive doubling, in which every rank sends and receives in every step.
+    /// Returns the time of an allreduce of the bit vector by recursive doubling, in which every rank sends and receives
+    /// in every step. Adds the messages of the allreduce to `result`.
     Nanoseconds vote(bool cached, StepResult& result) const {
         const std::size_t words = 1 + (cached ? (job_.tensors + 63) / 64 : 0);
         const std::size_t bytes = 8 * words;
@@ -75,8 +76,8 @@ private:
         return count;
     }
 
-    /// Adds a negotiation by lists: every rank sends its list to rank 0. A binomial tree takes the list of operations
-    /// back to all ranks.
+    /// Returns the time of a negotiation by lists, and adds its messages to `result`. Every rank sends its list to rank
+    /// 0. A binomial tree takes the list of operations back to all ranks.
     Nanoseconds through_rank_0(std::uint64_t announced, std::size_t ready, StepResult& result) const {
         const std::uint64_t others = job_.ranks() - 1;
         const std::size_t lists = announced * kRequestBytes;

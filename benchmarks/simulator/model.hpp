@@ -70,7 +70,7 @@ struct StepResult {
     std::uint64_t bytes = 0;
     std::uint64_t most_messages = 0;  ///< largest number of messages that one node sent and received
     Nanoseconds busiest = 0;          ///< CPU time of the busiest node
-    Nanoseconds coordinator = 0;      ///< CPU time of the root (tree) or of rank 0 (cycles)
+    Nanoseconds coordinator = 0;      ///< CPU time of the coordinating node: the tree's root, or rank 0 with cycles
     Nanoseconds work = 0;             ///< CPU time of all nodes together
     std::vector<Nanoseconds> delays;  ///< for each tensor: the time from the moment when it is ready on all ranks
                                       ///< until all hosts know this; in ascending order

@@ -65,7 +65,7 @@ struct CudaIpcEvent {
 // Stream and event flags, and the values of enumerations, with NVIDIA's numbers.
 inline constexpr unsigned kStreamNonBlocking = 1;   ///< does not wait for the legacy default stream
 inline constexpr unsigned kEventBlockingSync = 1;   ///< a host that waits for the event sleeps
-inline constexpr unsigned kEventDisableTiming = 2;  ///< without a time, an event costs less
+inline constexpr unsigned kEventDisableTiming = 2;  ///< the event has no time, and costs less
 inline constexpr unsigned kEventInterprocess = 4;   ///< needs kEventDisableTiming
 inline constexpr unsigned kIpcLazyEnablePeer = 1;
 inline constexpr unsigned kHostPortable = 1;      ///< pinned memory that all contexts may use

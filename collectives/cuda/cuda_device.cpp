@@ -354,6 +354,8 @@ bool Device::try_reference(std::int64_t limit_ns, std::int64_t& best_ns) {
 }
 
 TimedBegin Device::begin_timed(CudaStream stream) {
+    const RelaxedCapture relaxed(api_);
+    const ContextScope scope(api_, context_);
     take_reference();
     const CudaEvent event = reference_ != nullptr ? record_timed_event(stream) : nullptr;
     return event == nullptr ? TimedBegin() : TimedBegin{event, reference_, reference_ns_};

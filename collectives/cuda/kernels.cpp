@@ -16,9 +16,10 @@ namespace {
 /// If a compilation takes longer than this, a line in the log explains the slow start.
 constexpr std::chrono::milliseconds kLongCompilation{1000};
 
-constexpr DType kAllTypes[] = {DType::uint8,    DType::int8,    DType::int32,   DType::int64,   DType::float16,
-                               DType::bfloat16, DType::float32, DType::float64, DType::boolean, DType::int16,
-                               DType::uint16,   DType::uint32,  DType::uint64};
+constexpr DType kAllTypes[] = {DType::uint8,   DType::int8,          DType::int32,      DType::int64,
+                               DType::float16, DType::bfloat16,      DType::float32,    DType::float64,
+                               DType::boolean, DType::int16,         DType::uint16,     DType::uint32,
+                               DType::uint64,  DType::float8_e4m3fn, DType::float8_e5m2};
 static_assert(std::size(kAllTypes) == kDTypeCount);
 
 /// Calls `with` with the name of every kernel. It stops at the first failure and returns it.

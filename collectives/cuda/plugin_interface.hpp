@@ -23,7 +23,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of one
 /// library that the other library uses.
-inline constexpr std::uint32_t kCudaPluginInterface = 5;
+inline constexpr std::uint32_t kCudaPluginInterface = 6;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
 /// A stream of the program, on one of the devices that the process sees.
@@ -161,9 +161,8 @@ struct DeviceSet {
     DevicePath path = DevicePath::automatic;
     /// The members' ranks in the job. If the list is empty, a member's rank is its number among the members.
     std::vector<std::int32_t> ranks{};
-    /// Whether this rank is in other process sets that may use devices, too. If NCCL connects the members, and a member
-    /// has other sets, each batch of this set gets a place in the launch order of all sets, which costs a small
-    /// exchange.
+    /// Whether this rank is in other process sets that may use devices, too. If so, and if NCCL connects the members,
+    /// each batch of this set gets a place in the launch order of all sets. This costs a small exchange for each batch.
     bool expects_other_sets = false;
     /// The memory that the members share; null if the members are on several hosts. The communicator keeps the object.
     std::shared_ptr<SharedMemory> shared{};
@@ -184,6 +183,20 @@ enum class LaunchPhase : std::uint8_t {
     meets_peers,     ///< this member has done its share of a part, and waits until all members have
 };
 
+/// The work that the device executes in Rueda's stream for the last launched batch. Stall reports name it.
+enum class DeviceCall : std::uint8_t {
+    unknown,  ///< nothing, or a batch without data
+    nccl_all_reduce,
+    nccl_broadcast,
+    nccl_reduce,
+    nccl_all_gather,
+    nccl_reduce_scatter,
+    nccl_messages,           ///< ncclSend and ncclRecv
+    packed_nccl_all_reduce,  ///< ncclAllReduce between kernels that pack and unpack small tensors
+    copies,                  ///< copies between the device's memory and the host's
+    peer_kernels,            ///< kernels and copies in device memory that the members share by CUDA IPC
+};
+
 /// Moves tensors in device memory between the members of one process set. The members first exchange offers, then
 /// connect, and then start batches, all in the order of the set's log.
 ///
@@ -201,8 +214,8 @@ public:
     /// reason.
     [[nodiscard]] virtual Offer offer() = 0;
     /// Begins to connect the members. `offers` has one element for each member. The offers come from other processes,
-    /// so this function checks them. All members decide alike whether NCCL or the host's memory moves their tensors. If
-    /// the members do not fit together, all members return the same error.
+    /// so this function checks them. All members make the same decision whether NCCL or the host's memory moves their
+    /// tensors. If the members' settings or devices do not allow a connection, all members return the same error.
     [[nodiscard]] virtual Status connect(std::span<const Offer> offers) = 0;
     /// Whether the members are connected. Does not wait.
     [[nodiscard]] virtual Result<bool> is_connected() = 0;
@@ -212,9 +225,10 @@ public:
     /// members, and not on addresses. Call this before start(): a task with such a tensor fails. Threads: any thread.
     [[nodiscard]] virtual Status check(Operation operation, const Segment& segment) const = 0;
     /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
-    /// given to the device and end() stands after it; the work itself may still run. A communicator runs one task at a
-    /// time and owns it. The task may run tasks of the set's communicator for the CPU, so no other task of
-    /// that communicator may be in progress. If a step fails, failed() has the reason, and the task never becomes done.
+    /// given to the device, and the event of end() was recorded after it. The work itself may still run. A communicator
+    /// runs one task at a time and owns it. The task may run tasks of the set's communicator for the CPU, so no other
+    /// task of that communicator may be in progress. If a step fails, failed() has the reason, and the task never
+    /// becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
     /// Sets whether the end events of the next batches (end()) also measure when the device does the batches' work. A
     /// timeline needs these times. This costs two events with times for each batch.
@@ -223,6 +237,8 @@ public:
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
     /// In LaunchPhase::waits_for_set: the number of the process set whose batch goes first.
     [[nodiscard]] virtual std::int32_t awaited_set() const { return -1; }
+    /// Returns the work that the device executes for the last task that was done.
+    [[nodiscard]] virtual DeviceCall last_call() const { return DeviceCall::unknown; }
     /// Returns the event after the work of the last task that was done, and of all earlier tasks.
     [[nodiscard]] virtual DeviceEventPtr end() = 0;
     /// Looks for errors of the communication that came after a task was done. Returns the reason why no task can
@@ -232,8 +248,8 @@ public:
     /// task. Batches of other process sets then do not wait for it.
     virtual void abandon() noexcept {}
     /// Ends all work that waits for other members. Afterwards the communicator is only destroyed. Does not wait. If
-    /// several communicators of the process fail, abort all of them before you destroy one: the end of one communicator
-    /// can wait for the work of another one.
+    /// several communicators of the process fail, abort all of them before you destroy the first, because the end of
+    /// one communicator can wait for the work of another.
     virtual void abort() noexcept = 0;
 };
 
@@ -248,7 +264,7 @@ struct TeamTensor {
 struct DeviceTeamPlan {
     std::vector<DeviceStream> replicas{};  ///< the device of each replica, and the stream of the program there
     std::vector<TeamTensor> tensors{};
-    std::size_t summed = 0;       ///< ready() may be called for this number of tensors, the first ones
+    std::size_t summed = 0;       ///< ready() may be called only for the first tensors, up to this number
     ReduceOp op = ReduceOp::sum;  ///< sum or average over the replicas
     double postscale = 1.0;       ///< factor for the sum or the average
 };
@@ -273,7 +289,7 @@ public:
     /// Copies the tensor of replica 0 to all other replicas, after the work in stream().
     [[nodiscard]] virtual Status distribute(std::size_t tensor) = 0;
     /// Makes the streams of all replicas wait for all work that is in the streams of the object now. A sum that is not
-    /// complete begins anew.
+    /// complete is dropped, and begins again with the next ready().
     [[nodiscard]] virtual Status join() = 0;
 };
 
@@ -284,10 +300,10 @@ class DeviceRuntime {
 public:
     virtual ~DeviceRuntime() = default;
     /// Records an event at the end of the work that the program has put into the stream until now. Does not wait for
-    /// this work. This function also frees the memory that deallocate() has taken back, and the driver may then make it
-    /// wait for work of the device. A thread that drives progress must therefore not call it. Returns InvalidArgument
-    /// if the device does not exist, and Unsupported if the stream captures a graph: a replay of the graph would bypass
-    /// the order of the log.
+    /// this work. This function also frees the memory that deallocate() has taken back. While memory is freed, the
+    /// driver may make the calling thread wait for work of the device. A thread that drives progress must therefore not
+    /// call this function. Returns InvalidArgument if the device does not exist, and Unsupported if the stream captures
+    /// a graph: a replay of the graph would bypass the order of the log.
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
     /// Opens NCCL, if it is not open yet. This takes long, so the program's own thread calls this before the first
     /// operation of a process set that may use NCCL. The communicators' offers contain the reason of a failure.

@@ -52,8 +52,8 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// Returns how many bytes one rank sends to other hosts at one time. The data may be longer before it is compressed,
-/// and in this longer form it must also fit into one place (a buffer in shared memory).
+/// Computes `piece_bytes_`: how many bytes one rank sends to other hosts at one time. Before the data is compressed, it
+/// may be longer. In this longer form it must also fit into one place (a buffer in shared memory).
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -175,7 +175,8 @@ bool HierarchicalAllreduceTask::end() {
     return true;
 }
 
-/// Does one action. Actions that delay other ranks most are tried first. Returns false if there was nothing to do.
+/// Does one action. The actions for which other ranks wait most are tried first. Returns false if there was nothing to
+/// do.
 bool HierarchicalAllreduceTask::act() {
     if (is_lane() && pipeline_.step()) {
         last_work_ = StepWork::network;

@@ -35,8 +35,8 @@ public:
     Messages(const Messages&) = delete;
     Messages& operator=(const Messages&) = delete;
 
-    /// Returns uninitialised memory, which the destructor of this object frees. If messages are still in progress when
-    /// it runs, the memory is never freed, because the transport may still use it.
+    /// Returns uninitialised memory, which the destructor of this object frees. If messages are still in progress at
+    /// that time, the memory is never freed, because the transport may still use the memory.
     [[nodiscard]] std::byte* allocate(std::size_t bytes);
 
     /// Starts a send. `bytes` must lie in memory from allocate().

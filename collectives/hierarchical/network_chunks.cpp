@@ -22,8 +22,9 @@ constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
-/// The value is in bytes. A chunk of B bytes is divided between at most ⌈B / kLeastOfLane⌉ ranks of a host, because an
-/// additional message takes as much time as sending some KiB more in an existing message.
+/// The smallest useful share of a chunk for one rank, in bytes. A chunk of B bytes is therefore divided between at most
+/// ⌈B / kLeastOfLane⌉ ranks of a host. For smaller shares, an additional message would take more time than sending the
+/// bytes in an existing message.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {

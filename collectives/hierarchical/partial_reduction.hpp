@@ -14,11 +14,11 @@ namespace rueda::collectives {
 /// tensor's dtype, and the hosts combine these partials.
 ///
 /// Prescale is applied to the inputs. Postscale and the divisor of an average are applied once, to the result. Float16
-/// is the exception, because its largest value is 65504: in a sum or an average of float16, both are applied to the
-/// partials (ops::levels_of).
+/// and the 8-bit floats are exceptions, because their largest values are small (65504 for float16): in their sums and
+/// averages, both are applied to the partials (ops::levels_of).
 ///
-/// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements therefore
-/// travel as *words*: int64 values that are added (ops/exact_sums.hpp).
+/// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements are therefore
+/// sent as *words*: int64 values that are added (ops/exact_sums.hpp).
 ///
 /// The elements of a compressed tensor have 16 bits from the time when a host has combined its inputs until the result
 /// is written. `between` and `last` expand such elements to the tensor's own dtype, combine them, and round the result

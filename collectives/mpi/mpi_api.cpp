@@ -2,12 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "collectives/mpi/mpi_api.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
+
+#include "base/gpus/cuda_aware_mpi.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -69,6 +73,17 @@ public:
         std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
         int length = 0;
         return MPI_Get_library_version(text.data(), &length) == MPI_SUCCESS ? std::string(text.data()) : std::string();
+    }
+
+    bool is_cuda_aware() override {
+        Dl_info own{};
+        if (::dladdr(reinterpret_cast<void*>(&MPI_Init), &own) == 0 || own.dli_fname == nullptr) {
+            return false;
+        }
+        // A plugin and its MPI are not visible to dlsym(RTLD_DEFAULT), because the plugin is loaded with RTLD_LOCAL.
+        void* const library = ::dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+        return library != nullptr &&
+               base::is_cuda_aware_mpi([library](const char* name) { return ::dlsym(library, name); });
     }
 
     Result<int> init_thread(int required) override {

@@ -48,6 +48,8 @@ public:
     [[nodiscard]] virtual bool finalized() = 0;
     /// Returns the whole text of MPI_Get_library_version.
     [[nodiscard]] virtual std::string library_version() = 0;
+    /// Whether MPI says that it can send memory of GPUs. MPI must be initialised.
+    [[nodiscard]] virtual bool is_cuda_aware() = 0;
 
     // init_thread(), query_thread() and finalize() concern the whole process. init_thread() initialises MPI and returns
     // the thread level that MPI provides.

@@ -419,11 +419,9 @@ private:
         std::uint64_t left = kMaxControlMessage;
         for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
             if (sizes[rank] > left) {
-                return failure(
-                    ErrorCode::invalid_argument,
-                    "allgather: the {} ranks together gave more than the {} bytes that are expected at most, "
-                    "and rank {} of them {}",
-                    size_, kMaxControlMessage, rank, sizes[rank]);
+                return failure(ErrorCode::invalid_argument,
+                               "allgather: the {} ranks together gave more than the allowed {} bytes; rank {} gave {}",
+                               size_, kMaxControlMessage, rank, sizes[rank]);
             }
             left -= sizes[rank];
         }
@@ -620,6 +618,11 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
         static_cast<void>(registered);
     }
     OpenedMpi opened;
+    if (mpi->is_cuda_aware()) {
+        opened.note =
+            "MPI can send memory of GPUs (it is CUDA-aware). Rueda does not use this: between hosts, tensors on GPUs "
+            "move by NCCL, and otherwise through pinned memory of the host (docs/gpu.md)";
+    }
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
     if (Status status = plane->open(); !status.is_ok()) {
         // If the requested job was invalid, or the ranks requested different jobs, MPI is unharmed and can be used

@@ -232,7 +232,8 @@ private:
         }
         return missing.empty() ? Status()
                                : failure(ErrorCode::timeout,
-                                         "start: of the ranks {} {}, {} did not come within {} s (RUEDA_START_TIMEOUT)",
+                                         "start: some ranks did not come within {3} s (RUEDA_START_TIMEOUT): {2}; the "
+                                         "ranks {1} are {0}",
                                          describe_ranks(plan_.members),
                                          plan_.is_by_list ? "that are to be a job" : "of the communicator",
                                          describe_ranks(missing), seconds(plan_.timeout));

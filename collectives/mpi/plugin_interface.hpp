@@ -17,7 +17,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its MPI plugins. Increase it when you change a part of the
 /// plugins that librueda.so uses, or a part of librueda.so that the plugins use, for example the class ControlPlane.
-inline constexpr std::uint32_t kMpiPluginInterface = 10;
+inline constexpr std::uint32_t kMpiPluginInterface = 11;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 
 /// A plugin is built for one ABI, and works with all MPIs that have this ABI. Intel MPI and MVAPICH have the ABI of
@@ -71,7 +71,8 @@ struct MpiControlPlaneOptions {
 
 struct OpenedMpi {
     std::unique_ptr<ControlPlane> control_plane;
-    std::string notice;               ///< a line for the log; empty if there is nothing to report
+    std::string notice;               ///< a warning for the log; empty if there is nothing to report
+    std::string note{};               ///< a line for the log; empty if there is nothing to report
     std::vector<int> launch_ranks{};  ///< indexed by rank: the rank in MPI_COMM_WORLD, or −1 if it has none
     int launch_size = 1;              ///< the size of MPI_COMM_WORLD
 };

@@ -33,6 +33,7 @@ struct SelectedControlPlane {
     /// Indexed by rank: the rank's number among the launched processes, or −1 if it was not launched with them.
     std::vector<int> launch_ranks;
     int launch_size = 1;  ///< the number of launched processes
+    std::string note{};   ///< a line for the log; empty if there is nothing to report
 };
 
 /// A way in which the ranks of a job can find each other. All functions except `open` depend only on their argument.

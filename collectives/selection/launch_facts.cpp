@@ -61,11 +61,19 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     return facts;
 }
 
+/// Returns the secret of the rendezvous over TCP. In an elastic job it is different in each generation. So a process of
+/// an earlier generation, for example on a host that was unreachable for a while, cannot meet ranks of a later one.
+std::string secret_of(const base::EnvironmentLookup& environment) {
+    std::string secret = environment.value("RUEDA_RENDEZVOUS_SECRET").value_or("");
+    const std::string generation = environment.value("RUEDARUN_GENERATION").value_or("");
+    return secret.empty() || generation.empty() ? secret : secret + ":" + generation;
+}
+
 }  // namespace
 
 LaunchFacts read_launch_facts(const base::EnvironmentLookup& environment) {
     LaunchFacts facts = launcher_of(environment);
-    facts.rendezvous_secret = environment.value("RUEDA_RENDEZVOUS_SECRET").value_or("");
+    facts.rendezvous_secret = secret_of(environment);
     const LoadedMpi loaded = find_loaded_mpi();
     facts.mpi_initialized = loaded.is_initialized;
     // If an MPI is initialised in this process, its ABI is used. If an MPI is only loaded, the ABI of the launcher's

@@ -100,7 +100,8 @@ Result<SelectedControlPlane> open_mpi(const StartRequest& request) {
         return opened.status();
     }
     SelectedControlPlane selected{std::move(opened.value().control_plane), std::move(opened.value().notice),
-                                  std::move(opened.value().launch_ranks), opened.value().launch_size};
+                                  std::move(opened.value().launch_ranks), opened.value().launch_size,
+                                  std::move(opened.value().note)};
     if (Status status = agree(*selected.control_plane, check_mpi_size(selected, config, facts)); !status.is_ok()) {
         selected.control_plane->close(status.code() == ErrorCode::aborted || status.code() == ErrorCode::timeout);
         return status;

@@ -18,7 +18,7 @@ Status check_identity(const base::Config& config) {
         return failure(ErrorCode::invalid_argument, "RUEDA_SIZE is {}, expected 1 or more", *config.size);
     }
     if (config.rank && config.size && (*config.rank < 0 || *config.rank >= *config.size)) {
-        return failure(ErrorCode::invalid_argument, "RUEDA_RANK is {}, expected 0 to {} as RUEDA_SIZE is {}",
+        return failure(ErrorCode::invalid_argument, "RUEDA_RANK is {}, expected 0 to {} because RUEDA_SIZE is {}",
                        *config.rank, *config.size - 1, *config.size);
     }
     return {};

@@ -28,7 +28,7 @@ Status is_single_viable(const StartRequest& request) {
         ErrorCode::invalid_argument, "RUEDA_RANK is {} and RUEDA_SIZE is {}, but {}",
         config.rank ? fmt::to_string(*config.rank) : "not set", config.size ? fmt::to_string(*config.size) : "not set",
         config.control_plane == ControlPlaneKind::single
-            ? "RUEDA_CONTROL_PLANE is single, by which every process is a job of its own: unset it"
+            ? "RUEDA_CONTROL_PLANE is single, so every process is a job of its own: unset it"
             : "this process is alone: no MPI launcher has started it, and no RUEDA_RENDEZVOUS is set: start the "
               "program by ruedarun or mpirun");
 }

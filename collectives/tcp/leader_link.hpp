@@ -47,9 +47,9 @@ public:
     [[nodiscard]] bool has_sent(std::uint64_t position) const { return cannot_send_ || sent_ >= position; }
 
     /// Reads what has arrived. Returns the complete messages in their order. Afterwards the kernel reports the socket
-    /// as readable if a part of a further message arrives, except that a single message of at most
-    /// Transport::kQuietBytes is not reported. It is read together with the message that follows it, or by the next
-    /// call.
+    /// as readable when bytes of a further message arrive. Exception: a single message of at most
+    /// Transport::kQuietBytes is not reported. Such a message is read together with the message that follows it, or by
+    /// the next call.
     [[nodiscard]] std::vector<Message> receive();
     /// Why no more messages will arrive; ok if the connection is open. The messages that receive() has returned are
     /// valid in any case.

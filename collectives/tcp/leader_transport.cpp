@@ -21,8 +21,8 @@ Result<Transport::Ticket> checked_inner(Result<Transport::Ticket> ticket) {
     return ticket;
 }
 
-/// The maximum number of bytes of arrived messages that wait for a receive. A leader has at most one message to its
-/// parent in flight for each set, and always has a receive posted, so a correct job stays far below this.
+/// The maximum number of bytes of arrived messages that wait for a receive. A correct job stays far below this: for
+/// each set, a leader has at most one message to its parent in flight, and always has a receive posted.
 constexpr std::size_t kMostWaitingBytes = std::size_t{256} << 20;
 
 }  // namespace

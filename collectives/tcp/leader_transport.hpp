@@ -57,7 +57,7 @@ public:
     [[nodiscard]] Status add(std::uint32_t number, std::vector<MetLeader> leaders);
     [[nodiscard]] bool has_link(int rank) const;
     [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
-    /// What create() got. The leaders of a process set need it when they connect.
+    /// The secret that was passed to create(). The leaders of a process set need it when they connect.
     [[nodiscard]] const std::string& job_secret() const { return job_secret_; }
     /// After this call, a message that arrives can wake this rank: the object's thread calls `ring`, which wakes the
     /// threads of this rank and must not block. If this rank has no connection yet, the object's thread starts when

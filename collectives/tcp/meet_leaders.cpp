@@ -36,7 +36,7 @@ constexpr std::size_t kMostNewcomers = 64;
 /// such as 127.0.0.1 may lead to another leader of the same job.
 std::string purpose_of(int job_rank) { return fmt::format("rueda leader {}", job_rank); }
 
-/// Returns the secret of a meeting (see meet_leaders()).
+/// Returns the secret that the leaders use in one call of meet_leaders().
 std::string secret_of_meeting(const std::string& job_secret, const LeaderCard& of_zero) {
     return job_secret.empty() ? of_zero.random : base::derive_secret(job_secret, "rueda leaders", of_zero.random);
 }

@@ -29,15 +29,15 @@ struct UcxMeetingOptions {
     std::function<Result<std::unique_ptr<BulkTransport>>(int rank, int size)> create;
 };
 
-/// The result of a meeting.
+/// The result of the attempt to connect all ranks over UCX.
 struct UcxMeeting {
     std::unique_ptr<BulkTransport> transport;
     /// The reason why no rank has a transport; "" if every rank has one. The text is the same on all ranks.
     std::string why_not;
 };
 
-/// Connects all ranks over UCX, and lets them exchange messages once. Collective. Fails only if `allgather` fails: if
-/// the ranks cannot use UCX, the result is a meeting with `why_not`.
+/// Connects all ranks over UCX, and lets them exchange messages once. Collective. Fails only if `allgather` fails. If
+/// the ranks cannot use UCX, the function succeeds, and `why_not` in the result has the reason.
 [[nodiscard]] Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOptions& options);
 
 }  // namespace rueda::collectives

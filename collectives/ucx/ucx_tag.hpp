@@ -10,8 +10,8 @@
 namespace rueda::collectives {
 
 /// The tag of a message over UCX, the number by which UCX matches a message with a receive. UCX does not know ranks and
-/// ports, so the tag contains them: the port's channel in bits 56 to 62, the port's process set in bits 32 to 55, and
-/// the sender's rank in bits 0 to 31.
+/// ports, so the tag contains them. Bits 56 to 62 are the port's channel, bits 32 to 55 the port's process set, and
+/// bits 0 to 31 the sender's rank.
 using UcxTag = std::uint64_t;
 
 /// Bit 63 marks the messages of BulkTransport::barrier() and finish(), which belong to no port.

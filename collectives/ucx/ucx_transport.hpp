@@ -20,8 +20,9 @@ namespace rueda::collectives {
 
 /// A transport over UCX. It connects two ranks when one of them first sends to the other or receives from it.
 ///
-/// If the process of a peer ends, messages that arrived before can still be received. test() reports the loss of the
-/// peer only after kLossPatience: in this time, the ranks of the peer's host or the launcher can tell why it ended.
+/// If the process of a peer ends, messages that arrived before can still be received. Only after kLossPatience does
+/// test() report the loss of the peer. In this time, the ranks of the peer's host or the launcher can tell why the peer
+/// ended.
 ///
 /// Threads: as Transport says.
 class UcxTransport final : public BulkTransport {

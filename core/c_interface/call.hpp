@@ -21,7 +21,8 @@
 /// Turns the arguments of a call of the C interface into an operation of the Runtime.
 namespace rueda::core::c_interface {
 
-/// Whether the caller gave the tensors that an operation requires: the input, and the output unless Rueda allocates it.
+/// Whether the caller gave the tensors that an operation requires. The input is required. The output is required unless
+/// Rueda allocates it.
 struct Needed {
     Needed() = default;
     explicit Needed(const rueda_tensor* in) : has_input(in != nullptr) {}
@@ -90,8 +91,8 @@ private:
         return options->slot->process_set == options->process_set
                    ? Status()
                    : failure(ErrorCode::invalid_argument,
-                             "the slot of '{}' belongs to process set {}, and the operation is one of process "
-                             "set {}: make a slot for each",
+                             "the slot of '{}' belongs to process set {}, but the operation is in process set {}: make "
+                             "one slot for each process set",
                              options->slot->name, options->slot->process_set, options->process_set);
     }
 };

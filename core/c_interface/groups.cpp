@@ -83,7 +83,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
         if (!made.is_ok()) {
             return rueda::core::naming_tensor(names.back(), made);
         }
-        if (call.options->device != nullptr && !requests.back().is_refused) {
+        if (rueda::core::is_on_device(requests.back().metadata) && !requests.back().is_refused) {
             if (use == nullptr) {
                 const Status attached = call.attach_device(requests.back());
                 if (!attached.is_ok()) {

@@ -29,8 +29,9 @@ struct LastErrorEnds {
     ~LastErrorEnds() { delete std::exchange(last_error, nullptr); }
     LastErrorEnds(const LastErrorEnds&) = delete;
     LastErrorEnds& operator=(const LastErrorEnds&) = delete;
-    /// The first call of this function in a thread constructs this thread-local object. Its destructor frees the text
-    /// when the thread ends. If a call of Rueda fails after that, the text of that failure is never freed.
+    /// The first call of this function in a thread constructs the thread-local object. The object's destructor frees
+    /// the text when the thread ends. If a call of Rueda fails even later in this thread, the text of that failure is
+    /// never freed.
     void is_wanted() const {}
 };
 thread_local const LastErrorEnds last_error_ends;
@@ -74,7 +75,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-            // this report gives ruedarun the reason; otherwise ruedarun learns only that this rank has ended
+            // without this report, ruedarun learns only that this rank has ended, and not why
         } catch (...) {
             static_cast<void>(code);
         }
@@ -84,8 +85,8 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
 
 Status refused_in_callback() {
     return {ErrorCode::invalid_argument,
-            "a completion callback called something that waits; it may start operations and look at results: wait "
-            "elsewhere, or give what it starts a callback of its own"};
+            "a completion callback called something that waits, but it may only start operations and read results: "
+            "wait in another thread, or give the started operation a callback of its own"};
 }
 
 Status with_site(const Status& status, const char* file, std::int32_t line) {

@@ -20,8 +20,8 @@ namespace rueda::core::c_interface {
 /// because the C library reserves thread-local memory for such small variables.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
-/// Records that the program has received a failure with this code. If the failure ended the job, the shutdown does not
-/// report it again.
+/// Records that the program has received a failure with this code. If this failure ended the job, shutdown() does not
+/// report the failure again.
 void note_told(ErrorCode code) noexcept;
 /// Keeps the text for rueda_last_error(), reports an abort to ruedarun, and returns the error number.
 int report_failure(ErrorCode code, std::string_view text) noexcept;
@@ -52,8 +52,8 @@ int guarded(Body&& body) noexcept {
     }
 }
 
-/// The error for blocking calls in a completion callback. While a callback waits, no other callback can run. If the
-/// wait needed another callback to run first, it would never end.
+/// The error for blocking calls in a completion callback. While one callback waits, no other callback can run. A wait
+/// that depends on another callback would therefore never end.
 [[nodiscard]] Status refused_in_callback();
 
 /// Like guarded(), for a call that may wait for other ranks.
@@ -67,8 +67,8 @@ int guarded_wait(Body&& body) noexcept {
     });
 }
 
-/// Appends the source line of the call to the text, unless the text contains source lines already (the text of a
-/// mismatch contains the source lines of all ranks).
+/// Appends the source line of the call to the text. Does nothing if the text contains source lines already, as the text
+/// of a mismatch does.
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
 /// For a call without options: returns options that contain the source line which the caller has reported for this

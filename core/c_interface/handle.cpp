@@ -72,7 +72,8 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     }
     if (!handle.claim()) {
         return {ErrorCode::invalid_argument,
-                "this handle has a completion callback already; expected one for each handle: call several from it"};
+                "this handle has a completion callback already, and can have only one: call several functions from "
+                "that callback"};
     }
     const bool ended = handle.done();
     Status started = ended ? Status() : handle.runtime->callbacks().start();
@@ -219,7 +220,8 @@ int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* out
 
 int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count) {
     return guarded([&]() -> Status {
-        // The engine writes the numbers before it launches an operation on a GPU, and does not change them afterwards.
+        // For an operation on a GPU, the engine writes the numbers before the launch, and does not change them
+        // afterwards.
         const bool is_known =
             handle != nullptr && handle->is_on_device() && handle->is_launched() && !handle->has_failed();
         if (!is_known) {

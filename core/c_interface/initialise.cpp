@@ -19,6 +19,7 @@
 #include "base/numbers.hpp"
 #include "base/settings/environment.hpp"
 #include "base/system/clock.hpp"
+#include "base/system/thread_signals.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "core/c_interface/guarded.hpp"
@@ -31,9 +32,8 @@
 namespace rueda::core::c_interface {
 namespace {
 
-/// Delays the exit of this process if another rank has ended the job and no ruedarun watches the ranks. Launchers other
-/// than ruedarun report the process that ends first as the cause, so a process that is not the cause should not end
-/// first.
+/// Delays the exit of this process if another rank has ended the job and no ruedarun watches the ranks. Other launchers
+/// report the process that ends first as the cause. So a process that is not the cause should not end first.
 void let_the_cause_end_first() {
     LauncherLine* const launcher = process().launcher.load(std::memory_order_acquire);
     const Runtime* last = nullptr;
@@ -91,7 +91,7 @@ LauncherLine& deaf_line() {
 /// are not for the child.
 void forget_in_child() {
     Process& state = process();
-    // The mutex may be held by a thread of the parent, in init or shutdown. That thread does not exist in the child.
+    // A thread of the parent may hold the mutex, in init or shutdown. That thread does not exist in the child.
     const bool was_held = !state.mutex.try_lock();
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
@@ -310,6 +310,9 @@ namespace {
 /// Joins the other ranks, and begins the job. This process must be in no job.
 Status join_ranks(Process& state, LauncherLine& launcher, const base::EnvironmentLookup& environment,
                   const collectives::Membership& membership, SetsToMake sets, bool is_first_time) {
+    // MPI writes to connections without MSG_NOSIGNAL, in this thread and in threads that MPI_Init starts. The failure
+    // of another rank must not end this process by SIGPIPE.
+    const base::SigpipeBlocked without_sigpipe;
     Result<base::Config> config = base::read_config(environment);
     RUEDA_RETURN_IF_FAILED(config.status());
     launcher.set_members(membership.ranks);
@@ -356,6 +359,9 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
         if (!selected.value().notice.empty()) {
             runtime.value()->logger().warning("{}", selected.value().notice);
         }
+        if (!selected.value().note.empty()) {
+            runtime.value()->logger().info("{}", selected.value().note);
+        }
         if (const std::string notice = notice_of_world_size(environment, launch_size); !notice.empty()) {
             runtime.value()->logger().warning("{}", notice);
         }
@@ -378,8 +384,8 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
 }
 
 /// Stores the variables of a place in the environment, where init and libraries for PyTorch look for them. Other
-/// threads may read the environment meanwhile, which is safe with the GNU C library: ruedarun starts each worker with
-/// all these variables, so setenv() only replaces pointers to values. It never frees the old values.
+/// threads may read the environment meanwhile. This is safe with the GNU C library: ruedarun starts each worker with
+/// all these variables, so setenv() only replaces pointers to values, and it never frees the old values.
 Status take_place(const base::LauncherPlace& place) {
     for (const base::PlaceVariable& variable : place.variables) {
         // NOLINTNEXTLINE(concurrency-mt-unsafe): see above
@@ -390,8 +396,8 @@ Status take_place(const base::LauncherPlace& place) {
     return {};
 }
 
-/// Joins the next generation of an elastic job. If a rank of this generation ends before all have met, waits for the
-/// generation after it.
+/// Joins the next generation of an elastic job. If a rank of this generation ends before all ranks are connected, waits
+/// for the generation after it.
 Status join_generations(Process& state, LauncherLine& launcher, const collectives::Membership& membership,
                         const SetsToMake& sets, bool is_first_time) {
     if (!membership.is_everybody()) {

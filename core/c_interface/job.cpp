@@ -49,8 +49,8 @@ Status read_members(const rueda_init_options& options, Membership& members) {
     if ((options.ranks == nullptr && options.rank_count != 0) ||
         (options.communicator == nullptr) != (options.communicator_size == 0)) {
         return {ErrorCode::invalid_argument,
-                "init: of a list of ranks, or of a communicator, its address or its size is missing; expected both, or "
-                "NULL and 0"};
+                "init: a list of ranks or a communicator is incomplete, because its address or its size is missing; "
+                "expected both, or NULL and 0"};
     }
     if (options.ranks != nullptr) {
         members.has_list = true;

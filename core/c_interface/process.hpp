@@ -31,8 +31,8 @@ namespace rueda::core::c_interface {
 struct Process {
     std::mutex mutex;  // held during init and shutdown; taken before any other mutex
     /// A thread holds this mutex only while it reads or extends the list, and never while it waits for other ranks.
-    /// Freeing memory needs this mutex, so a shutdown that waits for other ranks would otherwise block a thread that
-    /// frees memory.
+    /// Freeing memory needs this mutex. If a shutdown held the mutex while it waits for other ranks, a thread that
+    /// frees memory would have to wait too.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
     std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; under `mutex`

@@ -81,7 +81,7 @@ int rueda_process_set_remove(int32_t process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
-        const auto set = runtime.value()->process_sets().find(process_set);  // remove() reports an unknown set
+        const auto set = runtime.value()->process_sets().find(process_set);  // an unknown set is reported by remove()
         RUEDA_RETURN_IF_FAILED(runtime.value()->process_sets().remove(process_set));
         if (set.is_ok()) {
             set.value()->disconnect_devices();

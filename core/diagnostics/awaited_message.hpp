@@ -11,8 +11,8 @@
 
 namespace rueda::core {
 
-/// A send or a receive, packed into one word of the rank's block (base::RankBlock::message_kind): the lower half of the
-/// word is the peer, the upper half contains flags. 0 means no message.
+/// A send or a receive, packed into one word of the rank's block (base::RankBlock::message_kind). The lower half of the
+/// word is the peer; the upper half contains flags. 0 means no message.
 class MessageWord {
 public:
     [[nodiscard]] static std::uint64_t of(const StallReport::Message& message) {
@@ -41,8 +41,8 @@ private:
     static constexpr std::uint64_t kWaitsForGpu = std::uint64_t{1} << 58;
 };
 
-/// Tells the other ranks of the host for which message this rank has waited longest, or that it waits for none. The
-/// rank's background thread calls this function. Any rank may then read the description of the message.
+/// Publishes the message for which this rank has waited longest, or that there is none. Only this rank's background
+/// thread calls this function. Any rank of the host may then read the description of the message.
 void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* message, std::int64_t since_ns);
 /// Reads the message that publish_awaited_message() has published. Any thread.
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,

@@ -20,12 +20,12 @@
 namespace rueda::core {
 namespace {
 
-/// How long a report waits until the thread that drives progress has said which chunks the batch has. If the thread
-/// that drives progress is itself stuck, it never answers.
+/// The longest time that a report waits for the thread that drives progress, which knows the chunks of the batch. This
+/// thread never answers if it is itself stuck.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
 
-/// Returns the part of a chunk that a rank has not delivered, although another rank has delivered its own part of the
-/// same chunk or of a later chunk. `counts` are the counts of the rank, `most` are the highest counts of all ranks.
+/// Returns the part of a chunk that a rank has not delivered. Another rank must have delivered its own part of the same
+/// chunk, or of a later one. `counts` are the counts of the rank, `most` are the highest counts of all ranks.
 std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
                                                     const std::optional<collectives::BatchChunks>& chunks) {
     using Kind = StallReport::Part::Kind;
@@ -118,8 +118,9 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     return finding;
 }
 
-/// For each rank that is behind, adds to the report which part the rank has not delivered, and of which chunk. Returns
-/// true if the chunks are known or the time to wait for them is over, so that the report need not wait any more.
+/// Adds to the report, for each rank that is behind: the part that the rank has not delivered, and the chunk of this
+/// part. Returns true if the report need not wait for the chunks any more: they are known, or the time to wait for them
+/// is over.
 bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
     if (!source.counts) {
         return true;

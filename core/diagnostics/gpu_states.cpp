@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "collectives/cuda/plugin_interface.hpp"
 #include "core/diagnostics/seconds.hpp"
 
 namespace rueda::core {
@@ -38,8 +39,10 @@ std::string text_of_launching(const DeviceState& state) {
                 "{}",
                 state.device);
         case DeviceState::Phase::launching:
-            return fmt::format("has announced it, and has not launched it: puts the work into the stream of GPU {}",
-                               state.device);
+            return fmt::format(
+                "has announced it, and has not launched it: connects the ranks anew by NCCL, or puts NCCL's calls into "
+                "Rueda's stream for NCCL on GPU {}",
+                state.device);
         case DeviceState::Phase::waits_for_inputs:
             return fmt::format(
                 "has announced it, and has not begun it: GPU {} has not done the work that the program put into its "
@@ -69,9 +72,38 @@ std::string text_of_launching(const DeviceState& state) {
     return "has announced it, and has not launched it";
 }
 
+/// Names the call and the stream for a person with a debugger or a profiler. The value comes from another process, so
+/// it may be none of the enumerators.
+const char* text_of_call(collectives::DeviceCall call) {
+    using Call = collectives::DeviceCall;
+    switch (call) {
+        case Call::nccl_all_reduce:
+            return " (ncclAllReduce, in Rueda's stream for NCCL)";
+        case Call::nccl_broadcast:
+            return " (ncclBroadcast, in Rueda's stream for NCCL)";
+        case Call::nccl_reduce:
+            return " (ncclReduce, in Rueda's stream for NCCL)";
+        case Call::nccl_all_gather:
+            return " (ncclAllGather, in Rueda's stream for NCCL)";
+        case Call::nccl_reduce_scatter:
+            return " (ncclReduceScatter, in Rueda's stream for NCCL)";
+        case Call::nccl_messages:
+            return " (ncclSend and ncclRecv, in Rueda's stream for NCCL)";
+        case Call::packed_nccl_all_reduce:
+            return " (ncclAllReduce between two kernels rueda_copy, in Rueda's stream for NCCL)";
+        case Call::copies:
+            return " (copies from the host's memory, in Rueda's stream for copies)";
+        case Call::peer_kernels:
+            return " (kernels rueda_reduce and copies, in Rueda's stream for CUDA IPC)";
+        case Call::unknown:
+            break;
+    }
+    return "";
+}
+
 std::string text_on_gpu(const GpuState& state, std::int64_t now_ns) {
-    std::string text = fmt::format("launched it on GPU {} {} s ago; ", state.state.device,
-                                   seconds_text(seconds(now_ns - state.launched_ns)));
+    std::string text = fmt::format("launched it on GPU {} {} s ago{}; ", state.state.device,
+                                   seconds_text(seconds(now_ns - state.launched_ns)), text_of_call(state.state.call));
     switch (state.state.inputs) {
         case DeviceState::Inputs::unknown:
             break;

@@ -16,7 +16,7 @@
 
 namespace rueda::core {
 
-/// Detects an operation on tensors in GPUs' memory that does not end although all ranks of the host have launched it.
+/// Detects an operation on GPU memory that does not end, although all ranks of the host have launched the operation.
 /// Possible causes: a kernel hangs, NCCL waits for another rank, or the program's own work before the operation does
 /// not end. If a rank has not launched the operation, BatchWatch reports it.
 ///

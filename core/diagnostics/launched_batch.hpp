@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "collectives/cuda/plugin_interface.hpp"
 #include "collectives/operation.hpp"
 
 namespace rueda::core {
@@ -18,6 +19,7 @@ struct LaunchedBatch {
     collectives::Operation operation = collectives::Operation::allreduce;
     std::uint64_t others = 0;  ///< the number of the other operations in the batch
     std::int32_t device = -1;
+    collectives::DeviceCall work{};  ///< what the GPU executes for it
 };
 
 }  // namespace rueda::core

@@ -25,8 +25,8 @@ using NotificationKind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// How long a rank in init waits for messages that an ended rank sent before its end. Such a message takes precedence,
-/// because an error that all ranks were told says more than the end of one rank.
+/// How long a rank in init waits for messages that an ended rank sent before its end. Such a message takes precedence:
+/// it names an error that all ranks were told, which says more than the end of one rank.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
 /// How long this rank still waits for its shutdown to complete after it has learned that another rank failed. After the
 /// last rank has announced its shutdown, a message must pass through the tree of the hosts, which takes time.
@@ -289,7 +289,7 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
 /// A notification from the launcher wakes this thread. If no notification comes, or if the launcher has ended, the wait
 /// ends after kMoment.
 template <class Wanted>
-std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
+std::optional<base::LauncherNotification> LauncherLine::wait_for(Wanted&& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kMoment;
     for (;;) {
         int fd = -1;
@@ -300,7 +300,7 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
                 return is_member(heard.notification.rank) && wanted(heard.notification);
             });
             if (found != heard_.end()) {
-                return of_launch(describe_cause(found->notification));
+                return found->notification;
             }
             fd = socket_.value();
         }
@@ -313,18 +313,35 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     }
 }
 
-std::optional<std::string> LauncherLine::notification_about(int rank) {
-    const auto index = static_cast<std::size_t>(rank);  // `rank` comes from memory that the other rank can write to, so
-                                                        // it may be invalid
-    return wait_for([this, rank, index](const base::LauncherNotification& notification) {
-        return members_.empty() ? notification.rank == rank
-                                : index < members_.size() && notification.rank == members_[index];
+/// `rank` is a rank of the job. It comes from memory that this rank can write to, so it may be invalid.
+bool LauncherLine::is_about_rank(const base::LauncherNotification& notification, int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return members_.empty() ? notification.rank == rank
+                            : index < members_.size() && notification.rank == members_[index];
+}
+
+std::string LauncherLine::cause_text(const base::LauncherNotification& notification) {
+    const std::lock_guard lock(mutex_);
+    return of_launch(describe_cause(notification));
+}
+
+std::string LauncherLine::cause_of_death(int rank, const std::string& seen, const std::string& end_reason) {
+    bool is_other_rank = false;
+    const auto cause = wait_for([&](const base::LauncherNotification& notification) {
+        is_other_rank = !is_about_rank(notification, rank);
+        return !is_other_rank || notification.kind == NotificationKind::failed;
     });
+    if (!cause) {
+        return seen;
+    }
+    const std::string text = cause_text(*cause);
+    return is_other_rank || end_reason.empty() ? text : text + ": " + end_reason;
 }
 
 std::optional<std::string> LauncherLine::notification_of_failure() {
-    return wait_for(
+    const auto failed = wait_for(
         [](const base::LauncherNotification& notification) { return notification.kind == NotificationKind::failed; });
+    return failed ? std::optional(cause_text(*failed)) : std::nullopt;
 }
 
 void LauncherLine::report_abort(std::string_view reason) {

@@ -40,10 +40,10 @@ struct HeardNotification {
 /// Searches the notifications for the end of another rank that must also end the job of this rank. `standing` is the
 /// state of this rank. Returns the first such notification; nullptr if there is none. This function is pure.
 ///
-/// A shutdown is collective. So before this rank has announced its own shutdown, any end of another rank is a failure,
-/// even with exit status 0. Afterwards an end with exit status 0 is not a failure. An end with any other status is a
-/// failure only if the shutdown does not complete in time, because the other rank may have left the job before it
-/// failed.
+/// Before this rank has announced its own shutdown, any end of another rank is a failure, even with exit status 0,
+/// because all ranks must shut down together. Afterwards an end with exit status 0 is not a failure. An end with any
+/// other status is a failure only if the shutdown does not complete in time, because the other rank may have left the
+/// job before it failed.
 [[nodiscard]] const base::LauncherNotification* cause_among(std::span<const HeardNotification> heard, Standing standing,
                                                             std::int64_t now_ns);
 /// Returns the text of the error for a rank in the state `standing`.
@@ -104,8 +104,9 @@ public:
     void set_members(std::vector<int> launch_ranks);
 
     /// Returns the reason if the end of another rank must also end the job of this rank; otherwise nothing.
-    /// `standing()` returns the state of this rank. It is called only after the notifications were read: another rank
-    /// may have ended because of what this rank has just done, so the state must not be older than the notifications.
+    /// `standing()` returns the state of this rank. It is called only after the notifications were read, because the
+    /// state must not be older than the notifications. For example, another rank may have ended because of what this
+    /// rank has just done.
     template <class Ask>
     [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
         const std::lock_guard lock(mutex_);
@@ -120,9 +121,13 @@ public:
     /// If a launched rank has ended, and MPI_Init would therefore wait for ever, returns a text about this end.
     /// MPI_Init waits for every launched rank, even for ranks that will not be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
-    /// Returns how the given rank of the job has ended. Waits for the notification for a short time.
-    [[nodiscard]] std::optional<std::string> notification_about(int rank);
-    /// Returns how any rank has failed. Waits in the same way as notification_about().
+    /// Returns why the given rank of the job has died. Waits for the launcher's notification for a short time. If the
+    /// launcher has reported the failure of another rank before, the text is about that rank, because its failure is
+    /// the cause: for example, MPI can end a process whose connection to another host breaks. Otherwise the text is the
+    /// notification about the given rank, and `end_reason`, which is the reason that the dead rank itself gave ("" if
+    /// it gave none). Without a notification, the text is `seen`, which is what this rank saw of the death.
+    [[nodiscard]] std::string cause_of_death(int rank, const std::string& seen, const std::string& end_reason);
+    /// Returns how any rank has failed. Waits in the same way as cause_of_death().
     [[nodiscard]] std::optional<std::string> notification_of_failure();
 
     /// Tells the launcher why this rank's program saw an abort, so that the launcher does not report the end of this
@@ -143,15 +148,17 @@ private:
     [[nodiscard]] std::optional<Result<base::LauncherPlace>> take_place();
     [[nodiscard]] ssize_t receive(std::span<char> buffer);
     [[nodiscard]] bool is_member(int launch_rank) const;
+    [[nodiscard]] bool is_about_rank(const base::LauncherNotification& notification, int rank) const;
     [[nodiscard]] std::span<const HeardNotification> heard_of_members();
     [[nodiscard]] std::string of_launch(const std::string& text) const;
     template <class Wanted>
-    std::optional<std::string> wait_for(Wanted&& wanted);
+    std::optional<base::LauncherNotification> wait_for(Wanted&& wanted);
+    [[nodiscard]] std::string cause_text(const base::LauncherNotification& notification);
 
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardNotification> heard_;
-    // those notifications in `heard_` that are about members of the job; each call that needs the list makes it anew
+    // those notifications in `heard_` that are about members of the job; every call that uses this list first fills it
     std::vector<HeardNotification> members_heard_;
     std::vector<int> members_;
     std::int32_t rank_ = 0;

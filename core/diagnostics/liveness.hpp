@@ -18,8 +18,8 @@
 
 namespace rueda::core {
 
-/// The text for the end of a rank that left no end reason, used if the launcher knows nothing more. Only the parent of
-/// a process knows its exit status or signal.
+/// The text about a rank that has ended and left no end reason. It is used if the launcher has reported nothing about
+/// this end. Only the parent of a process knows its exit status or signal.
 inline constexpr std::string_view kNoExitRecord =
     "its process ended and had not finished rueda::shutdown(); how it ended is known to the program that started it: "
     "read that program's output, or start the job with ruedarun, which tells all ranks";
@@ -27,9 +27,9 @@ inline constexpr std::string_view kNoExitRecord =
 /// For example "rank 3 (pid 4711)" or "rank 3 on b (pid 4711)".
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
 
-/// Whether the process of a rank has ended, according to /proc. Returns false in two more cases: if the rank's pid may
-/// belong to another process here, and if the rank is a thread of this process. May be called by any thread, once the
-/// rank has written its pid.
+/// Whether the process of a rank has ended, according to /proc. Also returns false if the rank's pid may belong to
+/// another process here, or if the rank is a thread of this process. May be called by any thread, once the rank has
+/// written its pid.
 [[nodiscard]] bool process_has_ended(const base::RankBlock& block);
 
 /// Notices that another rank of the host has died: with one pidfd per process, or with /proc if the system gives no
@@ -72,8 +72,8 @@ public:
     }
 
     /// The members whose processes ended before the members had left the job, as texts such as "rank 1 (pid 4711)". The
-    /// function reads /proc, so the list includes members that check() has not looked at yet. The caller is about to
-    /// report why the job ended.
+    /// function reads /proc, so the list includes members that check() has not looked at yet. The report of
+    /// why the job ended contains this list.
     [[nodiscard]] std::vector<std::string> ended() const;
 
     /// Notes for the user, one line each: the ranks whose death cannot be noticed.

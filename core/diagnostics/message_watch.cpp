@@ -14,7 +14,7 @@
 namespace rueda::core {
 namespace {
 
-/// Returns the ranks that have not made the matching call, on the other side of the message. For a receive from any
+/// Returns the ranks on the other side of the message that have not made the matching call. For a receive from any
 /// rank, these are all other ranks of the set. If the message waits for this rank's GPU, there is no such rank.
 std::vector<std::int32_t> awaited_by(const MessageOperation& operation, std::int32_t own) {
     const MessageRequest& request = operation.request;

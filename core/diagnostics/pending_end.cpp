@@ -40,8 +40,8 @@ std::uint64_t at_work_for_end(const EndMemory& memory) {
 
 void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
     auto& header = memory.header();
-    // If several members begin to wait at the same moment, the call and the time that are stored here may be those of
-    // any of these members. Their times differ by only a few µs.
+    // Only one call and one time are stored for all waiting members. If several members begin to wait at the same
+    // moment, any of them may store its own values. The times differ by only a few µs.
     if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
@@ -66,7 +66,8 @@ std::optional<PendingTensor> look_at_end(const EndMemory& memory) {
         return std::nullopt;
     }
     const std::int64_t since = header.end_awaited_ns.load(std::memory_order_relaxed);
-    // Acquire: pairs with note_end_announced(). The member began its step before that call.
+    // Acquire: pairs with note_end_announced(). The member stored its current step before it called
+    // note_end_announced().
     const std::uint64_t announced = header.end_announced.load(std::memory_order_acquire) & all;
     return PendingTensor{.id = {kNoSlot, 1, static_cast<std::uint64_t>(since)},
                          .name = std::string(name_of_call(memory)),
@@ -86,7 +87,7 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
         // Acquire: pairs with Registrar::await_readers(). That function stores a value other than 0 while the mailbox
-        // is full because members have not read the answers.
+        // stays full because some members have not read the answers.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

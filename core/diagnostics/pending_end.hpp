@@ -28,9 +28,9 @@ void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 /// registrar, in the step ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Returns the end of the set as a pending operation; nothing while no member waits for the end. The end can be pending
-/// although all members have announced it, because a member may have been stopped while it posted its announcement or
-/// did the registrar's work. Such a member is listed as unfinished.
+/// Returns the end of the set as a pending operation. Returns nothing while no member waits for the end. The end can be
+/// pending although all members have announced it: a member may be stopped while it posts its announcement, or while it
+/// does the registrar's work. A stopped member is listed as unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
 /// Returns a text for the line about this member. The text says what keeps the member from ending, for example "has

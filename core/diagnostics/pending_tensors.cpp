@@ -150,9 +150,9 @@ bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, c
     return arrivals.called.load(std::memory_order_acquire) != ArrivalCount::arrivals(word) && !answers.has(slot);
 }
 
-/// Returns the last generation (use of the slot, counted from 0) that any member has announced; also 0 if no member has
-/// announced any generation. The function reads the stamps (the generation that each member writes with its
-/// announcement), because the slot's counter does not include direct announcements.
+/// Returns the last generation (use of the slot, counted from 0) that any member has announced. Returns 0 if no member
+/// has announced any. With each announcement, a member also stores the generation, which is called its stamp. This
+/// function reads these stamps, because the slot's counter does not include direct announcements.
 std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     std::uint64_t stamp = 1;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -222,8 +222,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
-        return std::nullopt;  // usually no generation can be pending; in this case the slot's label (its state and
-                              // name) need not be read
+        return std::nullopt;  // No generation can be pending, so the slot's label (its state and name) need not be
+                              // read. This is true of most slots.
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
@@ -244,9 +244,9 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     if (all_ready(memory, *tensor)) {
-        // All members have announced the operation. If all announcements are direct (not counted in the slot), each
-        // member completes the operation as soon as it reads the announcements. But if one announcement is counted, all
-        // of them must be counted, and the members whose announcement is still direct are unfinished.
+        // All members have announced the operation. If all announcements are direct (not counted in the slot), nothing
+        // more is needed: each member completes the operation when it reads the announcements. If one announcement is
+        // counted, all must be counted. Then the members whose announcement is still direct are unfinished.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;
@@ -470,8 +470,8 @@ std::vector<std::uint64_t> unnamed_started(const Memory& memory) {
     const std::uint32_t slots = memory.extent().unnamed_slots;
     std::vector<std::uint64_t> started(memory.extent().members, 0);
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        // A rank announces a generation only after it has completed the previous one. So all members have announced the
-        // previous one.
+        // A rank announces a generation only after it has completed the previous generation. So all members have
+        // announced the previous generation.
         const std::uint64_t newest = newest_generation(memory, slot);
         for (std::uint32_t member = 0; member < started.size(); ++member) {
             for (std::uint64_t generation = newest; generation > 0 && generation + 2 > newest; --generation) {
@@ -498,7 +498,8 @@ std::string describe_started(const StartedByRank& ranks) {
                              : fmt::format(", {}: {}", base::format_ranks(more->second), more->first);
     }
     return "; " + text +
-           "; they match by the order of the calls, so all ranks make as many: names or RUEDA_CALL_SITES=1 show which";
+           "; they match by the order of the calls, so all ranks must make the same number: names or "
+           "RUEDA_CALL_SITES=1 show which";
 }
 
 std::vector<PendingTensor> pending_tensors(const Memory& memory) {

@@ -35,10 +35,10 @@ struct PendingTensor {
     /// announcement
     std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
-    /// By member: where in the source the call stands, "" if the member is not ready. Only in a set with call sites.
+    /// For each member: the source line of its call; "" if the member is not ready. Empty in a set without call sites.
     std::vector<std::string> sites = {};
 
-    // The reasons why the operation makes no progress, besides members that are not ready. One bit per member.
+    // Members that delay the operation for another reason than that they are not ready. One bit per member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read more of the log before a slot or a mailbox record
                                         ///< becomes free for this operation
@@ -77,8 +77,8 @@ template <class RankOf>
 /// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:
 /// any.
 [[nodiscard]] std::vector<PendingTensor> pending_tensors(const NegotiationMemory<base::StdAtomics>& memory);
-/// Like pending_tensors(). On several hosts it also returns operations that all members of this host have announced,
-/// but perhaps not all members on other hosts.
+/// Like pending_tensors(). On several hosts, it also returns operations that all members of this host have announced.
+/// Such an operation may still wait for members on other hosts.
 [[nodiscard]] std::vector<PendingTensor> pending_on_any_host(const NegotiationMemory<base::StdAtomics>& memory);
 
 /// The members that delay the registrar's work: one bit per member, as in PendingTensor.

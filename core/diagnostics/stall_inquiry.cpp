@@ -205,7 +205,8 @@ std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most,
 /// were cut off.
 using Key = std::pair<std::string, std::uint64_t>;
 Key key_of(const StallReport::Tensor& tensor) {
-    // Messages of several ranks may have the same text, so the rank that waits is a part of the key.
+    // Messages (sends and receives) of several ranks may have the same text, so the rank that waits is a part of the
+    // key.
     return tensor.message && !tensor.ready.empty()
                ? Key(tensor.name, static_cast<std::uint64_t>(tensor.ready.front()) + 1)
                : Key(tensor.name, tensor.call);
@@ -241,9 +242,9 @@ std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> acco
     return late;
 }
 
-/// If the end of a host's account was cut off, the root does not know that host's state of the tensors after the last
-/// one in the account. Returns the key of the last tensor whose state is known for all hosts. Returns nothing if no
-/// account was cut.
+/// If the end of a host's account was cut off, the root does not know what that host would say about the missing
+/// tensors. Returns the key of the last tensor whose state is known for all hosts. Returns nothing if no account was
+/// cut.
 std::optional<Key> last_known(std::span<const HostAccount> accounts) {
     std::optional<Key> last;
     for (const HostAccount& account : accounts) {
@@ -560,8 +561,8 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
-/// For the root, when a report is due: asks the hosts for new accounts. These are to contain the stacks of the ranks
-/// that are missing according to the first accounts.
+/// For the root, when a report is due: asks the hosts for new accounts. The new accounts also contain stacks, namely
+/// those of the ranks that were missing in the first accounts.
 void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report) {
     asked_ns_ = now_ns;
     asked_for_stacks_ = true;
@@ -587,7 +588,7 @@ void StallInquiry::ask_for_records(const StallReport& report) {
     }
 }
 
-/// Answers a question for stacks once the stacks are there.
+/// If a question for stacks is open and all stacks have arrived, sends the answer.
 void StallInquiry::answer_with_stacks(std::int64_t now_ns, const Source& source) {
     const std::optional<std::vector<StallReport::Rank>> stacks =
         source.stacks ? source.stacks(unanswered_->stacks_of, now_ns) : std::vector<StallReport::Rank>();

@@ -57,7 +57,7 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
     const bool reports = (due.report || due.shut_down_for) && is_reporter(now_ns);
     if (due.shut_down_for && !reports && now_ns < due.shut_down_for->since_ns + settings_.ends_job_for_others_ns()) {
-        return std::nullopt;  // the rank that reports is the first to end the job, so that its report and its file are
+        return std::nullopt;  // the reporting rank ends the job first, when its report and its file are
                               // complete
     }
     std::shared_ptr<const StallReport> data;

@@ -22,9 +22,10 @@
 
 namespace rueda::core {
 
-/// Finds the stalled operations of one process set. These are tensors that some ranks announced a long time ago and
-/// other ranks have not announced, and sends and receives for which the other rank has not made the matching call.
-/// Every rank checks; the lowest rank that responds prints the report.
+/// Finds the stalled operations of one process set. There are two kinds. A collective operation is stalled if some
+/// ranks announced its tensor a long time ago, and other ranks have not announced it. A send or a receive is stalled if
+/// the other rank has not made the matching call for a long time. Every rank checks; the lowest rank that responds
+/// prints the report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
@@ -37,8 +38,8 @@ public:
         std::string report_before = {};
         /// The data of the report, for a file. Empty on ranks that do not report.
         std::shared_ptr<const StallReport> report = {};
-        /// The reason for the end of the job, if this stall ends the job. If this text is set although shut_down is
-        /// false, another part of the runtime ends the job.
+        /// The reason for the end of the job, if this stall ends the job. If this text is set and shut_down is false,
+        /// another part of the runtime ends the job.
         std::string ends_job = {};
         /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
         /// host reports a stall.
@@ -62,9 +63,9 @@ public:
     /// belong to any process set. If several sets reported it, it would be reported several times.
     void report_messages() { reports_messages_ = true; }
 
-    /// Call this a few times per second, or, if the warning time is shorter than a second, a few times per warning
-    /// time. tick() reads the arena four times per warning time or once per second, whichever is more often. It also
-    /// reads the arena when it is time to end the job.
+    /// Call this a few times per second. If the warning time is shorter than a second, call it a few times per warning
+    /// time. tick() reads the arena four times per warning time, and at least once per second. It also reads the arena
+    /// when it is time to end the job.
     [[nodiscard]] std::optional<Finding> tick(std::int64_t now_ns);
 
     /// Records the time when this rank finished its last operation, so that other ranks can read it. Call this once in

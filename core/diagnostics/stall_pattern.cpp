@@ -20,8 +20,8 @@ using Rank = StallReport::Rank;
 using Ranks = std::vector<std::int32_t>;
 
 constexpr std::size_t kMostPatterns = 3;
-/// The tensors are compared in pairs, and the number of pairs grows with the square of the number of tensors. So at
-/// most this many tensors are compared. If more tensors are stalled, the oldest of them are enough to find the pattern.
+/// At most this many tensors are compared. The tensors are compared in pairs, and the number of pairs grows with the
+/// square of the number of tensors. If more tensors are stalled, the oldest of them are enough to find the pattern.
 constexpr std::size_t kMostCompared = 20;
 
 Ranks without(const Ranks& some, const Ranks& others) {
@@ -150,8 +150,8 @@ std::optional<std::int64_t> step_of(const StallReport& report, std::int32_t rank
     return std::nullopt;
 }
 
-/// Returns the ranks that wait for `rank`, and the lowest of their steps. Returns nothing unless all of them are in a
-/// later step than `rank`.
+/// Returns the ranks that wait for `rank`, and the lowest step of these ranks. Returns nothing if one of them is not in
+/// a later step than `rank`.
 struct Ahead {
     std::int64_t own_step = 0;
     std::int64_t step = 0;
@@ -190,9 +190,9 @@ const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
     return found == rank.waits_in.end() ? nullptr : &*found;
 }
 
-/// How many steps the other ranks can be ahead of a rank that has ended its loop. The other ranks soon wait for that
-/// rank, but not always in their next step: some steps of a trainer that accumulates gradients call no collective
-/// operation.
+/// The largest number of steps by which other ranks can be ahead of a rank that has ended its loop. The other ranks
+/// must soon wait for that rank, but not always in their next step. For example, if a trainer accumulates gradients,
+/// some of its steps call no collective operation.
 constexpr std::int64_t kMostStepsWithoutRank = 16;
 
 std::optional<StallPattern> loop_ended(const StallReport& report) {
@@ -225,8 +225,8 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
-/// Whether the rank has launched the operation of the report, although other ranks have not launched it. The report
-/// describes such a rank too, but the rank is not the reason for the stall.
+/// Whether the rank has launched the operation of the report. If other ranks have not launched it, the report describes
+/// this rank too, although this rank is not the reason for the stall.
 bool has_launched(const StallReport& report, const Rank& rank) {
     return report.on_gpus == StallReport::OnGpus::launching && !report.tensors.empty() &&
            contains(report.tensors.front().ready, rank.rank);
@@ -364,17 +364,16 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
     add(does_not_run(report));
     const bool is_busy = add(busy(report));
     if (report.executing) {
-        // A rank that waits for its program's work is also behind the other ranks, but the program's work is the
-        // reason. So this pattern has precedence.
+        // The pattern of the program's work has precedence. A rank that waits for its program's work is also behind the
+        // other ranks, but the program's work is the reason.
         if (!add(program_on_gpu(report)) && is_on_cpu(report)) {
             add(undelivered(report));
         }
         return patterns;
     }
     add(sends_to_each_other(report));
-    // If the loops of the ranks or the names of their tensors differ, the ranks also wait for each other crosswise. The
-    // patterns about names and loops say more. So the crosswise pattern is left out if a pattern about names or loops
-    // is found.
+    // The crosswise pattern is left out if a pattern about names or loops is found, because those patterns say more. If
+    // the loops of the ranks or the names of their tensors differ, the ranks also wait for each other crosswise.
     const bool is_explained = add(numbered_names(report)) || add(loop_ended(report));
     if (!is_explained) {
         add(crosswise(report));

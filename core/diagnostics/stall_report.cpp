@@ -203,15 +203,15 @@ std::string first_line(const StallReport& report) {
     const std::string warning = setting_text(report.warning_seconds);
     if (report.on_gpus == StallReport::OnGpus::launched && !report.tensors.empty()) {
         return fmt::format(
-            "the {} of {}{} was launched on the GPUs of {} {} seconds ago and is still not done: a GPU does not get on "
-            "with it",
+            "the {} of {}{} was launched on the GPUs of {} {} seconds ago and is still not done: a GPU makes no "
+            "progress",
             report.operation, name_of(report.tensors.front()),
             report.others == 0 ? "" : fmt::format(" and {} more", report.others), known_to_have_launched(report),
             seconds_text(report.tensors.front().seconds));
     }
     if (report.executing) {
         return fmt::format(
-            "{} was announced by all ranks {} seconds ago and is still not done: a rank does not get on with it",
+            "{} was announced by all ranks {} seconds ago and is still not done: a rank makes no progress",
             report.tensors.empty() ? "a tensor" : name_of(report.tensors.front()),
             report.tensors.empty() ? warning : seconds_text(report.tensors.front().seconds));
     }

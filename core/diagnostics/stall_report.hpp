@@ -36,16 +36,16 @@ struct StallReport {
         /// ranks that have begun the next step of the negotiation and not finished it
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};  ///< ranks that must read the log before the announcement is possible
-        /// Ranks that may have announced the tensor and are not among `missing`: some of their announcements wait
-        /// because their mailbox is full.
+        /// Ranks that may have announced the tensor, and are not among `missing`. These ranks have a full mailbox, so
+        /// some of their announcements are not visible yet.
         std::vector<std::int32_t> unseen = {};
         std::optional<Message> message = {};  ///< set if this is a send or a receive
 
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// For an operation that is being executed: the part that a rank has not delivered, although other ranks have
-    /// delivered their parts.
+    /// For an operation that is being executed: the part that one rank has not delivered. Other ranks have delivered
+    /// their parts.
     struct Part {
         enum class Kind : std::uint8_t {
             input,           ///< the rank's input of a chunk, for the ranks that combine the chunk
@@ -82,8 +82,8 @@ struct StallReport {
         /// True if the rank's GPU has not reached the operation, because the program's own work before it has not
         /// ended.
         bool waits_for_program = false;
-        /// True if the tensors are in GPUs' memory, but the rank uses the CPU's memory, either to exchange the tensors'
-        /// data or to tell the other ranks its progress.
+        /// True if the tensors are in GPUs' memory, but the rank uses the CPU's memory. It uses this memory either to
+        /// exchange the tensors' data, or to tell the other ranks its progress.
         bool is_on_cpu = false;
     };
 
@@ -98,9 +98,9 @@ struct StallReport {
     /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
     /// have not finished them.
     bool executing = false;
-    /// True only together with `executing`, for tensors in GPUs' memory. There are two cases. If some ranks have not
-    /// launched the operation, `ready` are the ranks that have launched it. If all ranks have launched the operation
-    /// and some GPUs do not end it, `ready` are the ranks whose GPUs have ended it.
+    /// Used only if `executing` is true and the tensors are in GPUs' memory. There are two cases. If some ranks have
+    /// not launched the operation, `ready` are the ranks that have launched it. If all ranks have launched the
+    /// operation and some GPUs do not end it, `ready` are the ranks whose GPUs have ended it.
     enum class OnGpus : std::uint8_t { no, launching, launched };
     OnGpus on_gpus = OnGpus::no;
     /// If `launched`: the operation, for example "allreduce", and how many other operations are in its batch.

@@ -16,9 +16,9 @@ namespace rueda::core {
 /// stalled tensors are reported together, but not earlier than one warning time after the last report. After such a
 /// report, the intervals start again at one warning time.
 ///
-/// Formatting a report needs memory and may fail. So the caller passes the pending tensors to a copy of the schedule,
-/// and formats the reports that are due according to the copy. If the caller succeeds, it replaces the original
-/// schedule by the copy.
+/// The caller passes the pending tensors to a copy of the schedule, and formats the reports that are due according to
+/// the copy. Then it replaces the original schedule by the copy. Formatting a report needs memory and may fail; in this
+/// case the caller keeps the original schedule, so the report stays due.
 ///
 /// Threads: one.
 class StallSchedule {

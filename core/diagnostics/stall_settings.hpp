@@ -22,15 +22,15 @@ struct StallSettings {
           warning_seconds(config.stall_warning_seconds),
           shutdown_seconds(config.stall_shutdown_seconds),
           look_interval_ns(std::min(warning_ns() / 4, kSecond)),
-          // A background thread writes its heartbeat every liveness interval. If three heartbeats are missing, this is
-          // more than a short delay.
+          // A background thread writes its heartbeat once per liveness interval (0.2 s by default). Three missing
+          // heartbeats are more than a short delay.
           silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
           host(config.hostname) {}
 
     [[nodiscard]] std::int64_t warning_ns() const { return nanoseconds(warning_seconds); }
-    /// The time after which a rank that does not write the report ends the job. The rank that writes the report ends
-    /// the job earlier. The other ranks must leave the reporting rank this time, because that rank may need a second to
-    /// write its file.
+    /// When an operation has been pending for this time, the ranks that do not write the report end the job. The rank
+    /// that writes the report ends the job earlier, after RUEDA_STALL_SHUTDOWN_TIME_SECONDS. The difference is 1.5
+    /// seconds, because that rank may need a second to write its file.
     [[nodiscard]] std::int64_t ends_job_for_others_ns() const {
         return nanoseconds(shutdown_seconds) + 3 * kSecond / 2;
     }

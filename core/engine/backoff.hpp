@@ -20,7 +20,7 @@ struct WaitPolicy {
 
 /// Chooses the policy. `spin_setting_seconds`: the setting; negative means automatic.
 ///
-/// A cache line arrives in 0.12 µs, and another rank's chunk within some tens of µs; waking a thread by futex costs
+/// A cache line arrives in 0.12 µs, and another rank's chunk within some tens of µs. Waking a thread by futex costs
 /// 6–30 µs. sched_yield takes 0.33 µs if no other thread can run, so many calls cost little. If another rank must use
 /// the same core, sched_yield lets that rank run, and spinning would only delay it. Ranks always share cores if there
 /// are more ranks than cores. Two ranks also share a core if mpirun binds both to it.

@@ -42,13 +42,13 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
 /// the time between heartbeats, because other hosts must hear from the leader.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// A leader that sleeps wakes up this often within RUEDA_HOST_TIMEOUT, and sends a heartbeat each time, because other
+/// How many times a sleeping leader wakes up within RUEDA_HOST_TIMEOUT. It sends a heartbeat each time, because other
 /// hosts must hear from it.
 constexpr double kLeaderTurnsPerTimeout = 6;
 
-/// If no operation is pending, and messages from other hosts wake the rank, the background thread watches the other
-/// ranks of the host only this often. It then wakes up as often as a leader must send heartbeats, if RUEDA_HOST_TIMEOUT
-/// has its default value.
+/// The interval at which the background thread checks the other ranks of the host, if no operation is pending and
+/// messages from other hosts wake this rank. With the default of RUEDA_HOST_TIMEOUT, a leader sends heartbeats at the
+/// same interval.
 constexpr std::chrono::milliseconds kIdleInterval{500};
 
 /// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
@@ -93,9 +93,10 @@ Status timed_out(double seconds) {
 
 Engine::Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
                Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
-               std::string host, LauncherLine* launcher, std::function<void()> quarantine,
+               std::string host, bool calls_mpi, LauncherLine* launcher, std::function<void()> quarantine,
                collectives::Wakeups* wakeups)
     : control_(arena->control()),
+      calls_mpi_(calls_mpi),
       arena_(std::move(arena)),
       block_(control_.ranks[arena_->rank()]),
       stack_block_(control_.stack_of(arena_->rank())),
@@ -451,6 +452,7 @@ bool Engine::may_write(std::uint32_t member) const {
 template <class Done>
 void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
+    const base::SigpipeBlocked without_sigpipe(calls_mpi_);
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(caller_policy_);
     while (!done()) {
@@ -470,8 +472,8 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
                 // If another thread has woken this thread, the next wait begins with spinning. If the sleep ended by
-                // its own timer, this thread checks its condition once and sleeps again. This does not apply to a rank
-                // that must poll, because its pauses must continue to grow.
+                // its own timer, this thread checks its condition once and sleeps again. Neither is done on a rank that
+                // must poll, because the pauses of such a rank must continue to grow.
                 was_woken ? backoff.reset() : backoff.end();
             }
         }
@@ -497,6 +499,7 @@ void Engine::attend() { lock_.attend(); }
 void Engine::poll() {
     lock_.poll([this](base::AttentionState before) {
         const base::DefaultFloatingPoint default_floating_point;
+        const base::SigpipeBlocked without_sigpipe(calls_mpi_);
         int advanced = 0;
         while (advanced < kPollTurns && turn(/*urgent=*/false) == Turn::advanced) {
             ++advanced;
@@ -505,9 +508,9 @@ void Engine::poll() {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
         arm_wakeups();  // the turns above have switched the wake-ups by messages off
-        // `before` is the attention state, which tells other ranks which thread of this rank to wake. It was set before
-        // the turns above. So in the state `asleep`, other ranks wake the background thread for everything that was
-        // called or has arrived since then. In the state `holding_back`, the background thread wakes up by a timer, but
+        // The attention state tells other ranks which thread of this rank to wake. `before` is this state as it was
+        // before the turns above. If it is `asleep`, other ranks wake the background thread for everything that was
+        // called or has arrived since then. If it is `holding_back`, the background thread wakes up by a timer, but
         // only to close the batch that this rank holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
@@ -520,6 +523,7 @@ Status Engine::start(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
     if (Lock::Held held(lock_); held) {
         const base::DefaultFloatingPoint default_floating_point;
+        const base::SigpipeBlocked without_sigpipe(calls_mpi_);
         static_cast<void>(turn(/*urgent=*/false));
     } else {
         lock_.ring_holder();
@@ -619,9 +623,9 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// Call this after a submit. The caller holds the progress lock. Returns true if the operation ended at once;
-/// in this case `completion` is done if the operation has a result. Otherwise drives progress until the operation has
-/// ended, and returns false.
+/// Call this after a submit. The caller holds the progress lock. If the operation ends at once, returns true;
+/// `completion` is then done if the operation has a result. If not, this function drives progress until the operation
+/// has ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
@@ -769,8 +773,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
         if (const auto hold_until_ns = sets_.hold_until_ns()) {
             timeout = std::min(timeout, until(*hold_until_ns));
         }
-        // Even if the result of this turn differs from `last`, there need not be new work: this rank may only have
-        // begun to hold a batch open. If this turn had closed a batch, its result would be `advanced`.
+        // A result that differs from `last` does not always mean new work. For example, this rank may only have begun
+        // to hold a batch open. A turn that closes a batch returns `advanced`.
         const auto is_under_way = [](Turn turn) { return turn == Turn::waiting || turn == Turn::polling; };
         const bool nothing_new =
             look != Turn::advanced && (look == last || (look == Turn::idle && last != Turn::holding) ||
@@ -842,7 +846,8 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    // this call comes after requested_stacks_.look(), because it also answers a question that this rank has asked there
+    // this call comes after requested_stacks_.look(): if this rank has asked itself for its stack there, this call
+    // answers
     stack_responder_.look();
 }
 
@@ -908,7 +913,8 @@ void Engine::report_death(const Liveness::Death& death) {
     mark_dead(death.member);
     try {
         mark_the_dead();
-        end_job(cause_of(death));
+        end_job(launcher_ == nullptr ? death.text
+                                     : launcher_->cause_of_death(death.rank, death.text, death.end_reason));
     } catch (const std::bad_alloc&) {
         raise(ErrorCode::aborted, death.text);
     }
@@ -952,22 +958,11 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     return launcher_->cause(standing, now);
 }
 
-/// Returns how a rank died. If the launcher, the parent process of the rank, has reported it, the text is this report
-/// with the reason that the dead rank itself gave. Otherwise the text is what this rank saw.
-std::string Engine::cause_of(const Liveness::Death& death) const {
-    const std::optional<std::string> notification =
-        launcher_ != nullptr ? launcher_->notification_about(death.rank) : std::nullopt;
-    if (!notification) {
-        return death.text;
-    }
-    return death.end_reason.empty() ? *notification : *notification + ": " + death.end_reason;
-}
-
 /// Finds the cause of a broken connection. Usually a rank has ended, and the launcher knows which rank, and how. If
-/// there is no notification from the launcher, the text names the failure, and the ranks of this host that have died.
-/// Such a death can be the cause even if the broken connection leads to a process on another host: MPI ends a process
-/// whose connection to a dead process breaks. This rank may notice the end of that process before it notices the death
-/// on its own host.
+/// there is no notification from the launcher, the text names the failure, and the ranks of this host that have died. A
+/// death on this host can be the cause even if the broken connection leads to another host: when a rank dies, MPI also
+/// ends processes on other hosts that were connected to it. This rank may notice the end of such a process before it
+/// notices the death on its own host.
 Status Engine::explain(const Status& failure) const {
     if (const std::optional<std::string> notification =
             launcher_ != nullptr ? launcher_->notification_of_failure() : std::nullopt) {

@@ -36,9 +36,10 @@
 
 namespace rueda::core {
 
-/// Drives the process sets of a rank. The thread that holds the progress lock drives progress. If a thread blocks in
-/// wait(), it holds this lock; otherwise the background thread does. A few times per second, the background thread also
-/// checks whether other ranks have died or operations have stalled. The rest of the time it sleeps.
+/// Drives the process sets of a rank. The thread that holds the progress lock drives progress, in *turns*: in a turn,
+/// it does the work that is possible now, without waiting. While a thread of the program blocks in wait(), that thread
+/// holds the lock. At all other times the background thread takes it. A few times per second, the background thread
+/// also checks whether other ranks have died or operations have stalled. The rest of the time it sleeps.
 ///
 /// Threads: run(), wait(), poll() and attend() run in any thread; the other functions only in the owner's thread. No
 /// thread waits for the progress lock while it holds another lock.
@@ -46,11 +47,11 @@ class Engine {
 public:
     /// `cores`: the number of cores that the ranks of this host have together. `messenger` must outlive this object.
     /// `pending`: see ProcessSet. `host`: this host's name; "" in a job on one host. `launcher` may be null; otherwise
-    /// it must outlive this object. `wakeups` is null unless messages of other hosts can wake this rank; it must
-    /// outlive this object too.
+    /// it must outlive this object. `calls_mpi`: whether progress calls MPI. `wakeups` is null unless messages of other
+    /// hosts can wake this rank; it must outlive this object too.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
-           std::string host, LauncherLine* launcher, std::function<void()> quarantine,
+           std::string host, bool calls_mpi, LauncherLine* launcher, std::function<void()> quarantine,
            collectives::Wakeups* wakeups = nullptr);
     ~Engine();
     Engine(const Engine&) = delete;
@@ -93,8 +94,8 @@ public:
     /// Starts a send or a receive, and waits until it is done.
     Status run(MessageRequest request, Completion& completion);
     /// How long threads of the program were blocked in wait(), wait_until_launched() and run(), summed over the
-    /// threads. A run() of an operation of a process set that ends within the first microseconds is not counted,
-    /// because reading the clock would make it longer. Any thread.
+    /// threads. Operations of a process set that end within the first microseconds of run() are not counted, because
+    /// reading the clock would slow them down. Any thread.
     [[nodiscard]] std::int64_t blocked_ns() const { return blocked_ns_.load(std::memory_order_relaxed); }
     /// Makes sure that a thread will drive the operation. Call this after a submit without a wait.
     void attend();
@@ -146,8 +147,8 @@ private:
     friend class ProgressLock<base::StdAtomics, Engine>;
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
-    // The lock calls has_work() or holder_has_unread() after it has stored the attention state, and before it is
-    // released. Both functions switch the wake-ups by other hosts on: a message that another host sends later wakes
+    // ProgressLock calls has_work() or holder_has_unread() after it has stored the attention state, and before the lock
+    // is released. Both functions switch the wake-ups by other hosts on: a message that another host sends later wakes
     // this rank. A message that was received already, but not handled, counts as work.
     [[nodiscard]] bool has_work() const {
         arm_wakeups();
@@ -165,7 +166,7 @@ private:
     void fail_pending(const Status& reason) noexcept;
     /// How a waiting thread drives progress.
     enum class Haste : std::uint8_t {
-        urgent,  ///< the thread closes open batches at once, because it waits for an operation
+        urgent,  ///< the thread closes open batches (which may still grow) at once, because it waits for an operation
         /// For a caller in join(), which only takes part in the operations of other ranks. Such a caller keeps batches
         /// open as long as the background thread would. The caller drives progress only while operations make progress,
         /// and then leaves this to the background thread. Otherwise every announcement of another rank would wake the
@@ -222,7 +223,6 @@ private:
     void look_after_others_in_time() noexcept;
     void report_death(const Liveness::Death& death);
     [[nodiscard]] std::optional<std::string> launcher_cause(std::int64_t now);
-    [[nodiscard]] std::string cause_of(const Liveness::Death& death) const;
     [[nodiscard]] Status explain(const Status& failure) const;
     void write_recorders(std::string_view reason, bool at_end) noexcept;
     void warn_about_files(const std::optional<std::string>& complaint) noexcept;
@@ -231,6 +231,9 @@ private:
     void end_job(const std::string& reason);
 
     base::ControlBlock& control_;
+    // MPI writes to the connections with other hosts, without MSG_NOSIGNAL. A thread of the program that drives
+    // progress blocks SIGPIPE meanwhile, so that the failure of a rank on another host does not end this process.
+    bool calls_mpi_;
     std::shared_ptr<collectives::Arena> arena_;
     base::RankBlock& block_;
     base::StackBlock& stack_block_;
@@ -267,8 +270,8 @@ private:
     RecorderFiles recorder_files_;
     LauncherLine* launcher_;
     std::int64_t next_look_ns_ = 0;
-    // The time at which an operation last made progress; 0 if an operation has just made progress. Only for the holder
-    // of the progress lock.
+    // The time since which no operation has made progress; 0 if the last turn made progress. Only for the holder of the
+    // progress lock.
     std::int64_t still_since_ns_ = 0;
 
     Lock lock_;

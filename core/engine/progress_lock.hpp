@@ -13,9 +13,9 @@
 
 namespace rueda::core {
 
-/// When one thread hands the progress to another thread, some steps must not be left out. This type says which steps
-/// are left out. Rueda itself uses this type, which leaves out no step. An interleaving test passes a type that leaves
-/// out one step, to show that the test would notice the error.
+/// Each member says whether one step is left out when a thread hands the progress to another thread. Rueda itself uses
+/// this type, which leaves out no step. An interleaving test passes a type that leaves out one step, to show that the
+/// test would notice the error.
 struct AllSteps {
     /// a thread that releases the lock does not look at pending() again
     static constexpr bool no_second_look = false;
@@ -104,8 +104,8 @@ public:
     }
     /// Call this after a submit. If the holder is about to sleep, this function makes the holder check for work once
     /// more. The holder stores its attention state with Attention::set() and then checks for work. Either the holder
-    /// sees the work, or this function sees the state. If no thread holds the lock, the calling thread will drive
-    /// progress itself.
+    /// sees the work, or this function sees the state and wakes the holder. If no thread holds the lock, the calling
+    /// thread will drive progress itself.
     void ring_holder() {
         if (steps_.no_ring_for_holder || locked_.load(std::memory_order_seq_cst) == 0) {
             return;
@@ -143,12 +143,13 @@ public:
     void wait_until_moved(Done&& done, Duration look_again) {
         moved_.wait(done, look_again);
     }
-    /// For a caller that polls: takes the lock if it is free, and calls `look(state)`, which does the work. `state`,
-    /// the rank's attention state, tells other threads which thread to wake. `look` returns true if other threads will
-    /// wake that thread for all remaining work.
+    /// For a caller that polls: takes the lock if it is free, and calls `look(state)`, which does the work. `state` is
+    /// the rank's attention state, by which other threads know which thread to wake. `look` returns true if nothing is
+    /// left to do until another thread wakes a thread of this rank.
     ///
-    /// Does nothing if the background thread has just been woken, because that thread is about to take the lock. If
-    /// poll() took the lock first, that thread would find the lock taken, and every poll would have to wake it again.
+    /// Does nothing if the background thread has just been woken, because the background thread is about to take the
+    /// lock. If poll() took the lock first, the background thread would find it taken, and every poll() would have to
+    /// wake the background thread again.
     template <class Look>
     void poll(Look&& look) {
         if (attention_.background_is_rung() || !try_lock()) {
@@ -189,8 +190,8 @@ public:
                 attention_.ring(AttentionState::asleep);
             }
             unlock();
-            // The background thread is woken after the release; otherwise it might find the lock taken and sleep again.
-            // It must also be woken if it found the lock taken before the release.
+            // The background thread is woken after the release. If it were woken earlier, it might find the lock taken
+            // and sleep again. It must also be woken if it found the lock taken before the release.
             const bool was_turned_away = turned_away();
             const bool is_wanted = work_left || (was_turned_away && (to_background || has_unread()));
             if (is_wanted && !steps_.ring_before_release) {

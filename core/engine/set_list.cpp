@@ -147,7 +147,7 @@ void SetList::leave_other_hosts(const Status& reason) noexcept {
 void SetList::close_descriptors() {
     const std::lock_guard lock(mutex_);
     for (const Attended& attended : sets_) {
-        if (attended.set != world_) {  // the world's arena is left out, because the resident heap closes its descriptor
+        if (attended.set != world_) {  // the resident heap closes the descriptor of the world's arena
             attended.arena->close_descriptor();
         }
     }

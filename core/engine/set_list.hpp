@@ -25,7 +25,8 @@ namespace rueda::core {
 ///
 /// Threads: the holder of the rank's progress lock, unless a function says otherwise. Only the holder changes the list,
 /// and it locks the mutex while it does so. The holder reads the list without the mutex; other threads must lock the
-/// mutex to read the list. Lock order: progress lock, then the mutex, then a set's enqueue lock.
+/// mutex to read the list. Lock order: progress lock, then the mutex, then a set's enqueue lock
+/// (Announcer::enqueue_mutex()).
 class SetList {
 public:
     SetList(const StallSettings& settings, std::shared_ptr<ProcessSet> world,
@@ -51,14 +52,14 @@ public:
     void add(Entry& entry) noexcept;
     void remove(const ProcessSet& set) noexcept;
 
-    /// Calls ProcessSet::step() for each set. Of the results of all sets, returns the result after which the engine
-    /// must run the next turn soonest.
+    /// Calls ProcessSet::step() for each set. Returns the result that requires the earliest next turn; see busier().
     Turn step(bool urgent, bool asks_others);
     [[nodiscard]] bool has_work() const;
     [[nodiscard]] bool has_unread() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
-    /// The earliest time at which an open batch must be closed; empty if the last step held no batch open.
+    /// The earliest time at which an open batch must be closed. A batch is open as long as more operations may join it.
+    /// Empty if the last step left no batch open.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
     /// Stores which chunks the batches in progress have, for reports.
     void note_chunks();

@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kEndWarning{10};
 /// How often a wait reads the launcher's notifications. Each time costs a few system calls.
 constexpr std::chrono::milliseconds kLauncherInterval{100};
 
-/// How long the ranks try to use UCX at most, if they use MPI after a failed attempt.
+/// The longest time of the attempt to use UCX, if the ranks can use MPI after a failed attempt.
 constexpr std::chrono::milliseconds kTryTime{10'000};
 
 /// Looks for reasons to end a wait early.

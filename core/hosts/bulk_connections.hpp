@@ -17,20 +17,21 @@
 
 namespace rueda::core {
 
-/// The transport for the data between hosts that is not the control plane's own: the one that RUEDA_TRANSPORT asks for,
-/// or the only one if the ranks meet without MPI.
+/// A transport for the data between hosts, besides the transport of the control plane. It exists if RUEDA_TRANSPORT
+/// asks for it. It also exists if the rendezvous of the ranks does not use MPI: the control plane then has no
+/// transport.
 struct BulkConnections {
     std::unique_ptr<collectives::BulkTransport> transport;  ///< null: the control plane's transport carries everything
-    /// The reason why there is no transport, if the settings ask for one. The text is the same on all ranks. Otherwise
-    /// "".
+    /// If the settings ask for a transport and there is none: the reason, with the same text on all ranks. In all other
+    /// cases "".
     std::string why_not;
 };
 
-/// Where a rank that waits for other ranks over UCX looks for reasons to end the wait before its deadline. Both
-/// pointers may be null.
+/// The places where a rank looks for reasons to end a wait early. The wait is for other ranks, over UCX. Both pointers
+/// may be null.
 struct EarlyEnds {
-    const base::ControlBlock* control = nullptr;  ///< with the abort word
-    LauncherLine* launcher = nullptr;             ///< with the launcher's notifications, read every 100 ms
+    const base::ControlBlock* control = nullptr;  ///< contains the abort word
+    LauncherLine* launcher = nullptr;             ///< gives the launcher's notifications; read every 100 ms
 };
 
 /// How long the ranks try to exchange messages over UCX before they give up. The rest of RUEDA_START_TIMEOUT must be
@@ -38,8 +39,8 @@ struct EarlyEnds {
 /// is auto, the time is short, because the ranks then use MPI instead.
 [[nodiscard]] std::chrono::milliseconds meeting_time(const base::Config& config, bool has_mpi);
 
-/// Connects all ranks of a job on several hosts over UCX, if the settings ask for it, or if the control plane has no
-/// transport of its own, because the ranks meet without MPI. Collective. A failure ends init.
+/// Connects all ranks of a job on several hosts over UCX. Does this only if the settings ask for UCX, or if the control
+/// plane has no transport because the rendezvous of the ranks does not use MPI. Collective. A failure ends init.
 [[nodiscard]] Result<BulkConnections> connect_bulk(const base::Config& config, collectives::ControlPlane& control_plane,
                                                    const collectives::LocalGroup& group, LauncherLine* launcher);
 

@@ -306,8 +306,7 @@ Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool&
     const bool known = slot >= memory_.extent().unnamed_slots && !is_seen_first(slot);
     if (!decision.metadata) {
         return known ? Status()
-                     : failure(ErrorCode::internal, "the root calls tensor '{}', and does not say what it is",
-                               decision.name);
+                     : failure(ErrorCode::internal, "the root calls tensor '{}' without its metadata", decision.name);
     }
     changed = known && !agree(record.metadata, *decision.metadata);
     record.metadata = *decision.metadata;
@@ -481,9 +480,9 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The background thread must take the report before the job ends, because that thread writes nothing after the end.
-    // The background thread looks for reports once per liveness interval. report_limit_ns_ ends the wait if the
-    // background thread is stopped.
+    // The job ends only after the background thread has taken the report, because the background thread writes nothing
+    // after the end. It looks for reports once per liveness interval. If it is stopped, report_limit_ns_ limits the
+    // wait.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
@@ -667,9 +666,9 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
 Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code) {
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
-    // An attachment is data that a log entry refers to. This one holds the text, a zero byte, and the number of members
-    // of each group of tensors that ranks announced under this name. These numbers are needed because the tensors of
-    // these groups must fail too.
+    // An attachment is data that a log entry refers to. This attachment holds the text, a zero byte, and the number of
+    // members of each group of tensors that ranks announced under this name. These numbers are needed because the
+    // tensors of these groups must fail too.
     const std::size_t room = memory_.extent().attachment_bytes - 1;
     const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
     const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
@@ -683,8 +682,8 @@ Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode
     return {};
 }
 
-/// Whether the next attachment (data that a log entry refers to) can be written: this is so if all ranks of this host
-/// have read the attachment's previous content.
+/// Whether the next attachment (data that a log entry refers to) can be written. All ranks of this host must have read
+/// the attachment's previous content.
 bool Leader::attachment_is_free() const {
     const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
     return read_before == 0 || read_before <= registrar_.all_have_read();
@@ -707,7 +706,7 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// ahead of the execution. To know how far the execution is, it counts only the batches that its own host has executed.
+/// before they are executed. It judges the progress of the execution by its own host alone.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

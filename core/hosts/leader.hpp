@@ -28,8 +28,8 @@ namespace rueda::core {
 /// ranks of this host have announced, and appends the decisions of the tree's root to the host's log
 /// (docs/design/0002-several-hosts.md).
 ///
-/// Threads: only the holder of the progress lock on the host's leading rank. It takes the rank's enqueue lock while it
-/// uses the registrar.
+/// Threads: only the holder of the progress lock on the host's leading rank. It takes the rank's enqueue lock, under
+/// which a rank announces operations, while it uses the registrar.
 class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;

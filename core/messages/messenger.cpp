@@ -315,7 +315,7 @@ void Messenger::end(MessageOperation& operation, const Status& status, int sende
     remote_waits_ -= operation.is_remote ? 1 : 0;
     Completion& completion = *operation.completion;
     if (completion.is_on_device() && !completion.is_launched()) {
-        completion.fail(status);  // before launched(), so that wait_on_stream(), which then returns, finds the failure
+        completion.fail(status);  // comes before launched(): wait_on_stream() then finds the failure
         completion.launched(nullptr);
     }
     recorder_.end_message(operation.recorded, base::ticks_now(), status.code(), sender);
@@ -400,8 +400,9 @@ void Messenger::shut_down() {
     active_.store(true, std::memory_order_relaxed);
 }
 
-/// Tells the ranks of this host that this rank has shut down, by a flag in this rank's door (flags in the arena by
-/// which the ranks of a host notify each other). Sets the flag only after all frames of this rank are in the rings.
+/// Tells the ranks of this host that this rank has shut down. For this, it sets a flag in this rank's door (the flags
+/// in the arena by which the ranks of a host notify each other). It sets the flag only after all frames of this rank
+/// are in the rings.
 void Messenger::say_gone_when_all_is_said() {
     if (!has_shut_down_ || has_said_gone_) {
         return;

@@ -70,8 +70,8 @@ public:
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
     // For shut_down() and forget(): a send of resident memory stays pending while its receiver may still be reading
-    // this memory. The send ends when the receiver answers that it does not read the memory any more ("taken",
-    // "dropped"), or that it has shut down. fail_all() ends the send in any case.
+    // this memory. The send ends with the receiver's answer: the receiver does not read the memory any more ("taken",
+    // "dropped"), or has shut down. fail_all() ends the send in any case.
 
     /// Ends pending operations, because this rank has shut down. From then on this object refuses new operations, and
     /// messages that arrive from other ranks.

@@ -17,14 +17,14 @@ namespace rueda::core {
 
 /// A message to a peer. It exists from the call of the send until the peer has answered that it received the message.
 struct SendingMessage {
-    /// A message begins as `unsent`. Its next state is one of three: `whole`; `offered`, and later `asked`; `lent`, and
-    /// later `asked` or `dropped`.
+    /// A message begins as `unsent`. The next state is `whole`, `offered` or `lent`. `offered` changes to `asked`;
+    /// `lent` changes to `asked` or `dropped`.
     enum class State : std::uint8_t {
         unsent,
         whole,
         offered,
-        /// offered, and the receiver may be reading it in this rank's memory: the caller gets its memory back only
-        /// after an answer
+        /// offered, and the receiver may be reading the message in this rank's memory; the caller of the send gets this
+        /// memory back only after an answer of the receiver
         lent,
         asked,
         dropped,  ///< the receiver will not read the message, but this rank has not ended the send yet
@@ -41,7 +41,8 @@ struct SendingMessage {
     std::uint64_t charge = 0;
 };
 
-/// A message for which this rank has asked a peer.
+/// A message from a peer that this rank is receiving: in parts, for which it has asked, or by reading the peer's
+/// memory.
 struct ReceivingMessage {
     MessageOperation* operation = nullptr;
     std::uint64_t bytes = 0;

@@ -99,8 +99,8 @@ Status Messenger::hear_departures() {
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // A rank that has shut down only waits until its own last frames fit into the rings. So if this rank has shut
-        // down, it ignores ranks with which it has exchanged nothing.
+        // If this rank has shut down itself, its only task is to write its last frames into the rings. So it ignores
+        // ranks with which it has exchanged nothing.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);

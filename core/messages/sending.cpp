@@ -18,8 +18,8 @@ constexpr std::uint64_t kWholeBytes = 8 * 1024;
 /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond this
 /// limit are offered instead: the sender keeps their bytes until the receiver asks for them.
 constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// A message that the receiver keeps until its receive is called needs about this many bytes of memory in addition to
-/// its content.
+/// The receiver keeps a message until the matching receive is called. Such a message needs about this many bytes of
+/// memory in addition to its content.
 constexpr std::uint64_t kLeastCharge = 128;
 
 /// After a send, this rank polls for this long: MPI may still hold frames, and sends them only while this rank calls

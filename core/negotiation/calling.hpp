@@ -12,8 +12,8 @@
 
 /// The functions here count the announcements of an operation. When the announcements of all members are counted, they
 /// append the call to the log. They also record how far a rank has read the log (docs/design/0001-negotiation.md).
-/// Threads: the functions that count or append run under the rank's enqueue lock; advance_cursor() and
-/// end_announcements() run in the thread that drives progress.
+/// Threads: the functions that count or append run under the rank's enqueue lock (the mutex under which a rank
+/// announces); advance_cursor() and end_announcements() run in the thread that drives progress.
 namespace rueda::core {
 
 /// The order of the steps that Rueda itself uses. An interleaving test passes a type with a wrong order, to show that
@@ -113,8 +113,9 @@ void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank
     memory.cursor(rank).position.store(position, std::memory_order_release);
 }
 
-/// Whether an entry of this kind ends announcements: a rank that has read a *retire* entry makes no further
-/// announcement in one slot, and a rank that has read a *closing* entry makes no further announcement in any slot.
+/// Whether an entry of this kind ends announcements. A rank that has read a *retire* entry (a slot loses its name)
+/// makes no further announcement in this slot. A rank that has read a *closing* entry (a rank has shut down) makes no
+/// further announcement in any slot.
 [[nodiscard]] constexpr bool ends_announcements(EntryKind kind) {
     return kind == EntryKind::retire || kind == EntryKind::closing;
 }

@@ -15,9 +15,10 @@ bool same_meaning(const Claim& a, const Claim& b) {
     return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
 }
 
-/// Whether the claim may be about a group of tensors. Such a claim is never dropped, because the root needs it to
-/// refuse a group: it must then also refuse the group's members. A claim without metadata repeats the last call's
-/// metadata. Only the root knows whether the last call was about a group, so such a claim may be about a group too.
+/// Whether the claim may be about a group of tensors. Claims about groups are never dropped: if the root refuses a
+/// group, it must also refuse the group's members, and it learns of them only from these claims. A claim without
+/// metadata repeats the metadata of the last call. Only the root knows whether the last call was about a group, so a
+/// claim without metadata may be about a group too.
 bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
 
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
@@ -200,8 +201,8 @@ Status lacks_joined(std::string_view name, collectives::Operation operation, std
                     std::uint64_t call) {
     const std::string tensor = call != 0 ? describe_unnamed(call) : fmt::format("tensor '{}'", name);
     const std::string text = fmt::format(
-        "{}: this {} needs every rank, and {} {} in join(): do it before a rank joins, or after all have; among joined "
-        "ranks an allreduce and a barrier go on",
+        "{}: this {} needs every rank, and {} {} in join(): do it before a rank joins, or after all have joined; while "
+        "ranks are in join(), only allreduce and barrier are possible",
         tensor, collectives::name_of(operation), base::format_ranks({joined.begin(), joined.end()}),
         joined.size() == 1 ? "is" : "are");
     return {ErrorCode::invalid_argument, shortened(text)};

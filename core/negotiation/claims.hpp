@@ -40,8 +40,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
 
 /// Returns the metadata that all ranks announced, or a Mismatch that lists which ranks announced what.
 /// - There must be at least one claim.
-/// - `last_called`: the metadata of the last call, which claims without metadata stand for. If there are such claims
-///   but `last_called` is empty, the result is an Internal error.
+/// - `last_called`: the metadata of the last call. A claim without metadata stands for these. If there is such a claim
+///   and `last_called` is empty, the result is an Internal error.
 /// - `ranks`: the number of all ranks.
 /// - `job_ranks`: the job's rank for each of these ranks; empty if the numbers are the same.
 /// - `joined`: the ranks that need no claim, because they have joined.

@@ -4,6 +4,10 @@
 
 #include <cstdint>
 
+namespace rueda::collectives {
+enum class DeviceCall : std::uint8_t;
+}
+
 namespace rueda::core {
 
 /// What a member of a process set does with its GPU at present. The member stores this in Cursor::device, and the stall
@@ -23,8 +27,8 @@ struct DeviceState {
         waits_for_inputs,  ///< the GPU has not done the program's work before the call
         copies,            ///< the GPU copies tensors between its memory and the host's
         on_cpu,            ///< the CPU exchanges the tensors' data with the other members
-        in_peer_memory,    ///< the GPU works on a part of the tensors, in memory of GPUs that the members share
-        meets_peers,       ///< the GPU did its share of such a part, and waits for the other members
+        in_peer_memory,    ///< the GPU works on a part of the tensors, in GPU memory that the members share
+        meets_peers,       ///< the GPU did its share of that part, and waits for the other members
     };
     /// Whether the inputs of the oldest launched batch are ready. This is checked only if a batch takes long.
     enum class Inputs : std::uint8_t { unknown, awaited, ready };
@@ -33,17 +37,23 @@ struct DeviceState {
     Inputs inputs = Inputs::unknown;
     std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used no GPU
     std::int32_t set = -1;     ///< in waits_for_set: the number of the process set whose batch goes first; else -1
+    collectives::DeviceCall call{};  ///< the work that the GPU executes for the oldest launched batch
+
+    /// The word has 24 bits for the number of a set. A report shows a wrong number for the sets after these.
+    static constexpr std::uint32_t kMostSet = 0xFFFFFF;
 
     [[nodiscard]] static constexpr DeviceState of(std::uint64_t word) {
         return {.phase = static_cast<Phase>(word & 0xFFU),
                 .inputs = static_cast<Inputs>(word >> 8U & 0xFFU),
                 .device = static_cast<std::int32_t>(word >> 16U & 0xFFFFU) - 1,
-                .set = static_cast<std::int32_t>(word >> 32U) - 1};
+                .set = static_cast<std::int32_t>(word >> 32U & kMostSet) - 1,
+                .call = static_cast<collectives::DeviceCall>(word >> 56U)};
     }
     [[nodiscard]] constexpr std::uint64_t word() const {
         return static_cast<std::uint64_t>(phase) | static_cast<std::uint64_t>(inputs) << 8U |
                static_cast<std::uint64_t>(static_cast<std::uint16_t>(device + 1)) << 16U |
-               static_cast<std::uint64_t>(static_cast<std::uint32_t>(set + 1)) << 32U;
+               static_cast<std::uint64_t>(static_cast<std::uint32_t>(set + 1) & kMostSet) << 32U |
+               static_cast<std::uint64_t>(call) << 56U;
     }
     [[nodiscard]] bool operator==(const DeviceState&) const = default;
 };

@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 /// directly. `last_position` is the log position of an entry that retires the slot, or of a *closing* entry (a rank has
 /// shut down). A member that has read such an entry makes no further announcement in the slot.
 ///
-/// If the result is `complete` or `counted`, all members get the same result, because it depends only on facts that no
+/// If the result is `complete` or `withdrawn`, all members get this result, because the facts that it depends on no
 /// longer change. A member overwrites its announcement only after it has completed the operation. A member that has
 /// read the entry at `last_position` does not announce.
 ///

@@ -85,7 +85,7 @@ Status refusal_of(const Metadata& metadata, std::span<const std::int32_t> ranks)
     const ops::Reduction reduction = reduction_of(metadata);
     if (collectives::is_reduction(operation) && operation != Operation::allreduce && reduction.op == ReduceOp::adasum) {
         return failure(ErrorCode::unsupported,
-                       "there is no {} by adasum, which needs tensors whole; use an allreduce, or average, sum, min, "
+                       "there is no {} by adasum, which needs whole tensors; use an allreduce, or average, sum, min, "
                        "max or product",
                        collectives::name_of(operation));
     }

@@ -8,7 +8,8 @@
 
 /// How members that have joined find announcements, and how announcing members find joined members
 /// (docs/design/0005-join.md). A joined member has no further operations of its own. It announces the operations of the
-/// other members too, so that these can be executed. Threads: any thread of a rank, under its enqueue lock.
+/// other members too, so that these can be executed. Threads: any thread of a rank, under the rank's enqueue lock (the
+/// mutex under which a rank announces).
 namespace rueda::core {
 
 /// Records that `rank` has joined, and returns a bit mask of all members that have joined so far. Afterwards the caller
@@ -37,16 +38,16 @@ template <class Atomics>
 }
 
 /// Like joined_to_tell(), but for use after the registrar's writes, which have only release order. This function reads
-/// `joined` by a read-modify-write, which orders these writes. A member whose set_joined() comes later sees the writes.
-/// A member whose set_joined() came earlier is in the returned mask.
+/// `joined` by a read-modify-write, so there are only two cases. A member whose set_joined() comes later sees the
+/// registrar's writes. A member whose set_joined() came earlier is in the returned mask.
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell_of_posts(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.fetch_or(0, std::memory_order_seq_cst);
 }
 
-/// Whether `rank` is still joined. Call this after an announcement was found. If the bit is cleared, this rank must not
-/// announce the same operation only because it has joined: the join has ended, and the announcement may belong to a new
-/// operation.
+/// Whether `rank` is still joined. Call this after an announcement was found. If the bit is cleared, the join has
+/// ended, and the announcement that was found may belong to a new operation. In this case this rank must not announce
+/// that operation on behalf of the join.
 template <class Atomics>
 [[nodiscard]] bool is_away(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     return (memory.header().joined.load(std::memory_order_seq_cst) >> rank & 1) != 0;
@@ -59,7 +60,8 @@ template <class Atomics>
 [[nodiscard]] bool has_new_arrivals(const NegotiationMemory<Atomics>& memory, std::uint32_t slot,
                                     std::uint64_t counted) {
     const std::uint64_t word = memory.arrivals(slot).count.load(std::memory_order_seq_cst);
-    // A retired slot has log entries that this rank has not read. This rank must handle those entries first.
+    // The slot was retired (it has lost its name), and this rank has not read the log entry about that. It must handle
+    // this entry first.
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) > counted * memory.extent().members;
 }
 

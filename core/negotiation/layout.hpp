@@ -57,8 +57,8 @@ struct NegotiationExtent {
     [[nodiscard]] bool has_leader() const { return attachments != 0; }
     /// Whether small inputs are sent inside the announcement: only in small sets on one host.
     [[nodiscard]] bool inputs_travel() const { return members <= kInlineMembers && attachments == 0; }
-    /// Whether the arena holds a table of the split sizes of an alltoall or a scatter. In a set on several hosts there
-    /// is no table, because the ranks send their splits to each other.
+    /// Whether the arena holds a table of splits: the numbers of rows that the ranks send to each other in an alltoall
+    /// or a scatter. In a set on several hosts there is no table, because the ranks send their splits to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
     [[nodiscard]] std::uint32_t log_entries() const {
         // on several hosts, the log also needs space for the entries of the kinds `wanted` and `all_joined`
@@ -73,7 +73,8 @@ struct NegotiationExtent {
     [[nodiscard]] std::uint32_t refusal_buckets() const { return std::bit_ceil(2 * refusals() + 1); }
 };
 
-/// Counts the announcements in a slot, in one 64-bit word. The word never gets smaller until the slot is retired.
+/// Counts the announcements in a slot, in one 64-bit word. The word never gets smaller until the slot is retired
+/// (SlotState::retired). Direct announcements are not counted.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
     /// added together with kOne if the rank's metadata differ from those to which the slot is bound
@@ -172,8 +173,8 @@ public:
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
             words_[i].store(word,
-                            // relaxed, because a later store publishes the word. It is the store of the place's stamp,
-                            // or the store by which one registrar hands the role to the next
+                            // relaxed, because a later store publishes the word. This later store writes the place's
+                            // stamp, or hands the role of the registrar to the next rank
                             std::memory_order_relaxed);
         }
     }
@@ -196,7 +197,7 @@ struct alignas(base::kCacheLine) ArrivalWord {
     typename Atomics::template Atomic<std::uint64_t> count{0};
     /// The log position of the slot's last call. It only helps to choose an idle slot to reclaim, so relaxed is enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
-    /// The number of counted announcements for which the log has a call. If `called` is less than `count`, some
+    /// The number of announcements in `count` for which the log has a call. If `called` is less than `count`, some
     /// member's operation is pending, or the member that announced last has not appended the call yet. While `called`
     /// is less than `count`, the slot must not be retired. The rank that appends a call stores this number after the
     /// append (release: pairs with Registrar::close_to_arrivals()).
@@ -236,7 +237,7 @@ struct alignas(base::kCacheLine) LogEntry {
     /// The entry's position + 1. From the time when a member claims the entry until it publishes the entry, the word
     /// also contains the bit kClaimed and the number of the claiming member (see Log).
     typename Atomics::template Atomic<std::uint64_t> sequence{0};
-    /// if greater than the entry's position: the end of the batch that begins at this entry
+    /// the end of the batch that begins at this entry; valid only if it is greater than the entry's position
     typename Atomics::template Atomic<std::uint64_t> end{0};
     std::uint32_t kind = 0;
     std::uint32_t slot = kNoSlot;
@@ -252,7 +253,7 @@ enum class SlotState : std::uint32_t {
     unused = 0,
     first_sight = 1,  ///< some members have announced the name, but not all
     bound = 2,
-    retired = 3,  ///< the slot may be reused when all members have read the log past the entry that retires it
+    retired = 3,  ///< the slot has lost its name; it may be reused when all members have read the entry that retires it
     /// This state occurs only in labels: all members have announced the name, and the registrar is about to append the
     /// answer to the log.
     answering = 4,

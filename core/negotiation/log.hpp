@@ -17,8 +17,9 @@ namespace rueda::core {
 /// BERT-large 398.
 inline constexpr std::uint64_t kBatchEntries = 1024;
 
-/// The ordered list of calls, which is the same on every member. The list is a ring of entries in shared memory. Each
-/// entry has a word, `sequence`, that publishes the entry. docs/design/0001-negotiation.md explains why an append never
+/// The ordered list of calls, which is the same on every member. The list is a ring of entries in shared memory. A rank
+/// first *claims* a free entry, that is, reserves it, then writes it, and then publishes it. The word `sequence` of an
+/// entry shows which of these steps was the last one. docs/design/0001-negotiation.md explains why an append never
 /// blocks, and why the first entry of a batch can store the batch's end.
 ///
 /// Threads: any thread may append; only the thread that drives progress reads and closes batches.
@@ -43,12 +44,13 @@ public:
     explicit Log(NegotiationMemory<Atomics> memory, std::uint32_t rank = 0) : memory_(memory), rank_(rank) {}
 
     /// Publishes `entry` at the end of the log and returns its position, or kNowhere. Call this under the rank's
-    /// enqueue lock. The caller passes `begins_batch_at` if it knows that a batch begins at this position. If the entry
-    /// gets exactly this position, the entry becomes a closed batch of its own.
+    /// enqueue lock (the mutex under which a rank announces). The caller passes `begins_batch_at` if it knows that a
+    /// batch begins at this position. If the entry gets exactly this position, the entry becomes a closed batch of its
+    /// own.
     ///
     /// This function finds the end of the log by claiming the first free entry. A tail counter would be one more cache
-    /// line that moves between the cores for every call (measured: with a tail counter, a blocking allreduce of 4 bytes
-    /// took 0.9 µs instead of 0.7 µs).
+    /// line that moves between the cores for every call. With a tail counter, a blocking allreduce of 4 bytes took 0.9
+    /// µs instead of 0.7 µs.
     std::uint64_t append(const Entry& entry, std::uint64_t begins_batch_at = kNowhere) {
         const std::uint64_t position = claim();
         if (position == kNowhere) [[unlikely]] {
@@ -59,9 +61,9 @@ public:
             place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes
                                                                        // `end`
         }
-        // seq_cst: a thread that is about to sleep first stores in its attention word that it sleeps. Then it reads
-        // `sequence` in is_published(). Only after that does it sleep. This rank reads the attention word after this
-        // store. So either the thread sees this entry, or this rank sees that it must wake the thread.
+        // seq_cst: a thread that is about to sleep first stores in its attention word (base::Attention) that it sleeps.
+        // Then it reads `sequence` in is_published(). Only after that does it sleep. This rank reads the attention word
+        // after this store. So either the thread sees this entry, or this rank sees that it must wake the thread.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }
@@ -109,7 +111,7 @@ public:
     /// Whether an append found no free entry. This cannot happen if all ranks are correct.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// Like end(from), but begins at a position before which, as this rank knows, all entries are taken.
+    /// Like end(from). The search begins at a position that this rank knows: all entries before it are taken.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }
@@ -179,8 +181,8 @@ private:
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     static constexpr int kClaimantShift = 56;
     static_assert(base::kMaxLocalRanks <= 1 << (63 - kClaimantShift));
-    /// Returns a number that is greater than p if the entry is claimed or published for position p, or for a position
-    /// in a later round of the ring. If the entry is free for p, the number is at most p.
+    /// Returns the position + 1 for which the entry was last claimed or published; 0 if it was never claimed. An entry
+    /// of the ring is free for position p if this number is at most p.
     [[nodiscard]] static constexpr std::uint64_t round_of(std::uint64_t sequence) {
         return sequence & ((std::uint64_t{1} << kClaimantShift) - 1);
     }
@@ -214,9 +216,9 @@ private:
         std::uint64_t passed = 0;
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
-            // Acquire: before this rank overwrites the entry, all ranks must have read the entry's previous content.
-            // This is so, because each rank announced an operation after it had read this content. The member that
-            // appended the call of that operation saw all these announcements, and this load sees that call.
+            // Acquire: all ranks must have read the entry's previous content before this rank overwrites the entry.
+            // Each rank announced a later operation after it had read this content. The member that appended the call
+            // of the later operation saw the announcements of all ranks, and this load sees that call.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

@@ -30,13 +30,27 @@ std::string shape_text(const Metadata& metadata) {
     return text + "]";
 }
 
+/// Says where the caller's tensors are.
+const char* place_of(const Metadata& metadata) {
+    return metadata.device == kRowsOfDevice ? name_of(DeviceType::cuda)
+                                            : name_of(static_cast<DeviceType>(metadata.device));
+}
+
+/// Says who allocates the output. Two ranks may both have their tensors on a GPU, and one of them first exchanges the
+/// numbers of rows. The dtype and shape of an exchange are not those of the rank's tensor, so a comparison of them
+/// would mislead the user.
+const char* call_of(const Metadata& metadata) {
+    return metadata.device == kRowsOfDevice ? "rueda.torch, after an exchange of the numbers of rows" : "the caller";
+}
+
 /// All fields, in the order in which they are compared. Errors name only the first field that differs, because a
 /// difference in one field often causes differences in the fields after it.
 const std::vector<Field>& fields() {
     static const std::vector<Field> all = {
         {"the operation",
          [](const Metadata& m) { return std::string(name_of(static_cast<collectives::Operation>(m.operation))); }},
-        {"the device", [](const Metadata& m) { return std::string(name_of(static_cast<DeviceType>(m.device))); }},
+        {"the device", [](const Metadata& m) { return std::string(place_of(m)); }},
+        {"who allocates the output", [](const Metadata& m) { return std::string(call_of(m)); }},
         {"the dtype", [](const Metadata& m) { return std::string(name_of(static_cast<DType>(m.dtype))); }},
         {"the shape", shape_text},
         {"the reduce operation",
@@ -89,6 +103,10 @@ std::string description_of(const Metadata& metadata) {
     if (operation == collectives::Operation::barrier) {
         return text;
     }
+    if (metadata.device == kRowsOfDevice) {
+        // dtype and shape are those of the exchange, and not those of the caller's tensor
+        return fmt::format("{} of a tensor on {}", text, place_of(metadata));
+    }
     text += fmt::format(" {} {}", name_of(static_cast<DType>(metadata.dtype)), shape_text(metadata));
     if (collectives::is_reduction(operation)) {
         text += fmt::format(", {}", name_of(static_cast<ReduceOp>(metadata.reduce_op)));
@@ -101,8 +119,8 @@ std::string description_of(const Metadata& metadata) {
     if (metadata.compression != 0) {
         text += fmt::format(", compression {}", name_of(static_cast<Compression>(metadata.compression)));
     }
-    if (is_on_device(metadata)) {
-        text += fmt::format(", on {}", name_of(static_cast<DeviceType>(metadata.device)));
+    if (metadata.device != 0) {
+        text += fmt::format(", on {}", place_of(metadata));
     }
     return text;
 }
@@ -148,11 +166,14 @@ std::uint64_t bytes_of(const Metadata& metadata) {
 bool is_plausible(const Metadata& metadata) {
     if (metadata.operation > static_cast<std::uint8_t>(collectives::kLastOperation) || metadata.dtype >= kDTypeCount ||
         metadata.reduce_op > static_cast<std::uint8_t>(ReduceOp::product) || metadata.ndim > RUEDA_MAX_DIMENSIONS ||
-        metadata.compression > static_cast<std::uint16_t>(Compression::bf16) ||
-        metadata.device > static_cast<std::uint8_t>(DeviceType::cuda)) {
+        metadata.compression > static_cast<std::uint16_t>(Compression::bf16) || metadata.device > kRowsOfDevice) {
         return false;
     }
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
+    if (metadata.device == kRowsOfDevice && operation != collectives::Operation::allgather &&
+        operation != collectives::Operation::alltoall) {
+        return false;
+    }
     if (metadata.root_is_foreign > (has_root(operation) ? 1 : 0) ||
         (operation == collectives::Operation::group && metadata.ndim == 0)) {
         return false;
@@ -186,11 +207,11 @@ Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> grou
                            std::span<const std::int32_t> job_ranks) {
     rename_ranks(groups, job_ranks);
     const Field* const field = differing_field(groups);
-    return failure(
-        ErrorCode::mismatch,
-        "{}: the ranks disagree about {}: {}; operations without a name match by the order of the calls: "
-        "where a rank has made one more, or one less, than the others before, names or RUEDA_CALL_SITES=1 show which",
-        describe_unnamed(call), field != nullptr ? field->name : "it", differing_values({"", &description_of}, groups));
+    return failure(ErrorCode::mismatch,
+                   "{}: the ranks disagree about {}: {}; operations without a name match by the order of the calls: if "
+                   "a rank has made one call more or less than the others, names or RUEDA_CALL_SITES=1 show which call",
+                   describe_unnamed(call), field != nullptr ? field->name : "it",
+                   differing_values({"", &description_of}, groups));
 }
 
 bool has_root(collectives::Operation operation) {

@@ -31,16 +31,21 @@ struct Metadata {
     std::uint16_t compression = 0;  ///< Compression
     /// 1: the caller gave a root that is not a rank of the set; in this case, `root` is the caller's number
     std::uint8_t root_is_foreign = 0;
-    std::uint8_t device = 0;  ///< DeviceType: where the tensors are
+    std::uint8_t device = 0;  ///< DeviceType: where the tensors are; or kRowsOfDevice
     double prescale = 1.0;
     double postscale = 1.0;
     std::int64_t shape[RUEDA_MAX_DIMENSIONS] = {};  ///< `ndim` extents, then zeros
 };
 static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>);
 
+/// A value of Metadata::device: the tensors are in the CPU's memory, and contain the numbers of rows of tensors on a
+/// device. The ranks exchange these numbers before PyTorch can allocate outputs on a GPU. An exchange never matches an
+/// operation on tensors of the CPU, so ranks that disagree about the device of a tensor get a mismatch.
+inline constexpr std::uint8_t kRowsOfDevice = 2;
+
 /// Whether the tensors are in the memory of a device, and not in the CPU's memory.
 [[nodiscard]] constexpr bool is_on_device(const Metadata& metadata) {
-    return metadata.device != static_cast<std::uint8_t>(DeviceType::cpu);
+    return metadata.device == static_cast<std::uint8_t>(DeviceType::cuda);
 }
 
 /// Whether two ranks announced the same operation. Scale factors are compared by their bits, so a NaN equals itself.
@@ -60,7 +65,8 @@ static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>)
             .postscale = metadata.postscale};
 }
 
-/// Whether the values may travel compressed between hosts: only in an allreduce of float32 or float64 without adasum.
+/// Whether the values may be compressed when they are sent between hosts. This is possible only in an allreduce of
+/// float32 or float64 without adasum.
 [[nodiscard]] constexpr bool may_compress(const Metadata& metadata) {
     const auto dtype = static_cast<DType>(metadata.dtype);
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce) &&

@@ -17,8 +17,9 @@ using RefusalKey = std::array<std::uint64_t, 2>;
 
 /// Remembers names for which no slot was free. Every member's operation with such a name must fail in the same way,
 /// although the members announce it at different times. The n-th refusal of one member corresponds to the n-th refusal
-/// of every other member. Therefore, if a member has fewer refusals than another member, its announcement is refused,
-/// even if a slot has become free. When all members have equally many refusals, the table forgets the name.
+/// of every other member. Therefore the announcement of a member is refused if another member has more refusals of this
+/// name. This holds even if a slot has become free. When all members have equally many refusals, the table forgets the
+/// name.
 ///
 /// The table does not grow: add() returns false if it is full. It uses open addressing with linear probing and no
 /// tombstones. The table's size limits all loops, so they end even if a faulty rank damaged the table. Threads: only

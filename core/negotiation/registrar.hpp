@@ -45,15 +45,17 @@ public:
     virtual void settled() = 0;
 };
 
-/// The sequential part of the negotiation: gives slots to names, compares metadata, ends the set. The registrar is not
-/// a thread but a role. A rank that posts a request while no rank is the registrar takes the role until all requests
-/// are handled (docs/design/0001-negotiation.md, "The registrar").
+/// The sequential part of the negotiation: gives slots to names, compares metadata, ends the set. A slot is *bound* to
+/// a name until the registrar *retires* the slot. A retired slot belongs to no name, and its number is used again
+/// later. The registrar is not a thread but a role. A rank that posts a request while no rank is the registrar takes
+/// the role until all requests are handled (docs/design/0001-negotiation.md, "The registrar").
 ///
 /// Other processes write the data in the arena. The registrar therefore copies the data, checks the copy, and uses the
 /// copy.
 ///
-/// Threads: any thread of a rank, under the rank's enqueue lock. Only one registrar at a time accesses the tables in
-/// the arena; `SetHeader::requests` (acq_rel) orders one registrar after another.
+/// Threads: any thread of a rank, under the rank's enqueue lock (the mutex under which a rank announces operations).
+/// Only one registrar at a time accesses the tables in the arena; `SetHeader::requests` (acq_rel) orders one registrar
+/// after another.
 template <class Atomics>
 class Registrar {
 public:
@@ -206,8 +208,7 @@ public:
         // relaxed: a member joins again only after it has read the entry below
         header.last_joined.store(0, std::memory_order_relaxed);
         // seq_cst: pairs with is_away(). A joined member that sees an announcement checks this word, to know whether it
-        // must announce the operation too. Members treat an announcement after this store as an announcement after the
-        // join.
+        // must announce the operation too. An announcement that comes after this store counts as made after the join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
@@ -335,7 +336,7 @@ private:
                 return damage();
             }
         } catch (const std::bad_alloc&) {
-            // Only the text of a failure and a report to the leader allocate memory.
+            // Memory has run out. Only the text of a failure and a report to the leader allocate memory in run().
             return no_memory_;
         }
         return appended_;
@@ -511,8 +512,8 @@ private:
         const bool may_be_more = slots < most;
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
-                       "{}RUEDA_SLOTS_MAX is {}; the job ends, as other hosts may have a slot for this name: start "
-                       "fewer operations at a time, or {}",
+                       "{}RUEDA_SLOTS_MAX is {}; the job ends, because other hosts may have a slot for this name: "
+                       "start fewer operations at a time, or {}",
                        environment_.rank_of(member), name, memory_.extent().for_names(slots),
                        may_be_more ? "there is no memory for more, and " : "and ", memory_.extent().for_names(most),
                        may_be_more ? "give the host more memory"

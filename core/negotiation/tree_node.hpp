@@ -192,7 +192,8 @@ private:
 
     std::deque<Decision> decisions_;    ///< decisions that this host or some child has not received yet
     std::uint64_t first_decision_ = 0;  ///< position of decisions_.front()
-    /// the position after the last decision that is not a call, or that is the last call of a batch
+    /// before this position, `decisions_` has only whole batches; a batch of which some calls have not arrived comes
+    /// after it
     std::uint64_t whole_ = 0;
     std::uint64_t handed_out_ = 0;
     bool within_batch_ = false;  ///< true if this host has received only a part of a batch

@@ -47,8 +47,8 @@ public:
     /// Sets the number of executed batches, counted since the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
-    /// Returns the new decisions, in order. Also closes and calls the open batch, if fewer than `batches_ahead` batches
-    /// wait for their execution.
+    /// Returns the new decisions, in order. Also closes the open batch (the batch that may still grow) and calls it, if
+    /// fewer than `batches_ahead` batches wait for their execution.
     [[nodiscard]] std::vector<Decision> take_decisions();
 
 private:

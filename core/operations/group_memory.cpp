@@ -32,8 +32,9 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
 }
 
 /// Helps to find overlaps in a list of extents that is sorted by where the extents begin. From all extents so far, this
-/// class keeps two: those that end last and belong to different members. The next extent overlaps an earlier extent of
-/// another member if it begins before the end of one of these two.
+/// class keeps two: the extent that ends last, and the one that ends last among the extents of all other members. The
+/// next extent is compared with these two only. It overlaps an earlier extent of another member if it begins before the
+/// end of a kept extent of another member.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

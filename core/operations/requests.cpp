@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -123,6 +124,10 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
+/// With this index, a device of type RUEDA_CPU means kRowsOfDevice. Only python/native/operations.cpp uses it. No
+/// program passes this value by accident, in contrast to -1, the index that PyTorch gives the CPU.
+constexpr std::int32_t kRowsOfDeviceIndex = std::numeric_limits<std::int32_t>::min();
+
 /// Copies the information on which device the tensors are. The caller of make_…() adds Request::device.
 Status take_device(const rueda_options& options, Metadata& metadata) {
     if (options.device == nullptr) [[likely]] {
@@ -141,6 +146,13 @@ Status take_device(const rueda_options& options, Metadata& metadata) {
     }
     metadata.device = static_cast<std::uint8_t>(device.type);
     return {};
+}
+
+/// Whether the options of an operation mean kRowsOfDevice.
+bool exchanges_rows(Operation operation, const rueda_options& options) {
+    return (operation == Operation::allgather || operation == Operation::alltoall) && options.device != nullptr &&
+           options.device->type == RUEDA_CPU && options.device->index == kRowsOfDeviceIndex &&
+           options.device->stream == nullptr;
 }
 
 /// Call this when the metadata is complete. Returns true if the operation is impossible. In this case the request keeps
@@ -207,7 +219,11 @@ void take_root(int root, std::span<const int> ranks, Metadata& metadata) {
 Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
-    RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
+    if (exchanges_rows(operation, options)) {
+        request.metadata.device = kRowsOfDevice;
+    } else {
+        RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
+    }
     request.metadata.process_set = options.process_set;
     std::uint64_t all = 0;
     RUEDA_RETURN_IF_FAILED(count_elements(in, "input", all));
@@ -223,8 +239,8 @@ Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_opt
     return {};
 }
 
-/// Fills in the caller's output of a reducescatter: it holds this rank's rows, and is separate memory or the place of
-/// these rows in the input.
+/// Fills in the caller's output of a reducescatter, which receives this rank's rows. The output is either separate
+/// memory, or the part of the input that contains these rows.
 Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int rank, int size, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -335,7 +351,7 @@ Status take_other_output(Operation operation, const rueda_tensor& in, const rued
     RUEDA_RETURN_IF_FAILED(take_output_of_all(in, out, request));
     if (input_overlaps_output(request)) {
         return failure(ErrorCode::invalid_argument,
-                       "input and output overlap; of {} {} they must not: give other memory for the output",
+                       "input and output overlap, which is not allowed in {} {}: give other memory for the output",
                        operation == Operation::alltoall ? "an" : "a", name_of(operation));
     }
     return {};

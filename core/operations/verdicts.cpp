@@ -21,9 +21,10 @@ namespace {
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << Verdict::kValueBits) - 1;
 
 /// Finds the first floating-point element that is infinite or NaN. `Word` is the unsigned integer of the element's
-/// size. In an infinity and in a NaN, all bits of `exponent` are set. In a NaN, bits of the mantissa are set too.
+/// size. `lowest` has the bits of the lowest magnitude that is not finite. It is infinity, and NaNs are larger, unless
+/// the dtype has no infinity.
 template <class Word>
-std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word exponent) {
+std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word lowest, bool has_infinity = true) {
     // the elements of one block are checked together, without a branch for each element
     constexpr std::uint64_t kBlock = 1024;
     constexpr auto kMagnitude = static_cast<Word>(~(Word{1} << (8 * sizeof(Word) - 1)));
@@ -36,11 +37,12 @@ std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Wor
         const std::uint64_t end = std::min(count, begin + kBlock);
         bool any = false;
         for (std::uint64_t i = begin; i < end; ++i) {
-            any |= magnitude(i) >= exponent;
+            any |= magnitude(i) >= lowest;
         }
         for (std::uint64_t i = begin; any && i < end; ++i) {
-            if (magnitude(i) >= exponent) {
-                return Verdict{magnitude(i) == exponent ? Verdict::Kind::infinite : Verdict::Kind::not_a_number, i};
+            if (magnitude(i) >= lowest) {
+                const bool is_infinite = has_infinity && magnitude(i) == lowest;
+                return Verdict{is_infinite ? Verdict::Kind::infinite : Verdict::Kind::not_a_number, i};
             }
         }
     }
@@ -102,6 +104,10 @@ std::optional<Verdict> find_not_finite(DType dtype, const std::byte* memory, std
             return find_in<std::uint16_t>(memory, count, 0x7c00);
         case DType::bfloat16:
             return find_in<std::uint16_t>(memory, count, 0x7f80);
+        case DType::float8_e4m3fn:
+            return find_in<std::uint8_t>(memory, count, 0x7f, /*has_infinity=*/false);
+        case DType::float8_e5m2:
+            return find_in<std::uint8_t>(memory, count, 0x7c);
         case DType::float32:
             return find_in<std::uint32_t>(memory, count, 0x7f80'0000);
         case DType::float64:
@@ -137,8 +143,8 @@ Status judge(std::string_view tensor, const Metadata& metadata, std::span<const 
     }
     if (!not_finite.empty()) {
         return failure(ErrorCode::invalid_argument,
-                       "{}: the input of this {} has values that are not finite (RUEDA_CHECK_NAN): {}; look for what "
-                       "made them there, before this operation",
+                       "{}: the input of this {} has values that are not finite (RUEDA_CHECK_NAN): {}; look for their "
+                       "cause before this operation",
                        tensor, operation, not_finite);
     }
     if (!changed.empty()) {

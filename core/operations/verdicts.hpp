@@ -38,9 +38,7 @@ struct Verdict {
 [[nodiscard]] std::optional<Verdict> decode_verdict(std::int64_t number);
 
 /// Whether find_not_finite() checks tensors of this dtype.
-[[nodiscard]] constexpr bool has_not_finite(DType dtype) noexcept {
-    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
-}
+[[nodiscard]] constexpr bool has_not_finite(DType dtype) noexcept { return ops::is_floating_point(dtype); }
 
 /// Returns a checksum of kValueBits bits.
 [[nodiscard]] std::uint64_t checksum_of(const std::byte* memory, std::uint64_t bytes);

@@ -29,10 +29,10 @@ private:
     QueuedCall* next_ = nullptr;
 };
 
-/// Calls the functions that the program has registered for the end of operations, in the order of the ends, in a thread
-/// of this class. The thread that completes an operation holds the progress lock, and may be a program's thread inside
-/// another call. Callbacks can be slow, or wait for a lock such as Python's. Callbacks must delay neither the progress
-/// nor that other call.
+/// Has a thread that calls the program's callbacks, in the order in which the operations end. The thread that completes
+/// an operation cannot call the callback itself. It holds the progress lock, and may be a thread of the program inside
+/// another call of Rueda. A callback can be slow, or wait for a lock, for example Python's, and would delay the
+/// progress and the other call.
 ///
 /// Threads: start() and hand_over() run in any thread; stop() in the owner's thread, but not in a callback. hand_over()
 /// takes no lock and allocates nothing. A forked child has no such thread, and must not call these functions.

@@ -84,8 +84,8 @@ public:
         // true. The decrement also publishes the event and the failure.
         unlaunched_.fetch_sub(1, std::memory_order_seq_cst);
     }
-    /// Whether each member has either failed, or its work has been given to the device. Only for an operation on a
-    /// device.
+    /// Returns true if each member has failed or was launched, that is, its work was given to the device. Only for an
+    /// operation on a device.
     [[nodiscard]] bool is_launched() const { return unlaunched_.load(std::memory_order_seq_cst) == 0; }
     /// Whether a member has failed. When is_launched() is true, the result is final. The result can be read when done()
     /// is true.

@@ -11,7 +11,7 @@ namespace rueda::core {
 
 /// Decides which thread calls the callback of an operation, because the callback's registration and the end of the
 /// operation may come at the same time. If the registration comes first, the completing thread hands the call to the
-/// callback thread. Otherwise the registering thread makes the call at once.
+/// callback thread. If the end comes first, the registering thread makes the call at once.
 ///
 /// Threads: claim() and arm() run in callers' threads. take_at_end() runs once, in the thread that completes the last
 /// member.

@@ -76,7 +76,7 @@ struct TensorEntry {
     std::string name;  ///< empty for an operation without a name
     std::uint64_t name_hash = 0;
 
-    // The following members are used under the enqueue lock, unless a comment says otherwise.
+    // The following members are used under the enqueue lock, except where a comment names another rule.
     /// the slot (number) of the name; kNoSlot if the next announcement must contain the name and all metadata
     std::uint32_t slot = kNoSlot;
     Metadata agreed;         ///< the metadata to which the slot is bound; valid only with a slot
@@ -172,9 +172,9 @@ private:
     std::size_t size_ = 0;
 };
 
-/// The names of a process set, and their slots. Threads: all functions run under the set's enqueue lock. Exception: the
-/// engine calls at_slot() without the lock if a log entry has called the operation of the slot; the slot keeps its name
-/// during this call.
+/// The names of a process set, and their slots. Threads: all functions run under the set's enqueue lock (the mutex of
+/// class Announcer). Exception: the engine calls at_slot() without the lock if a log entry has called the operation of
+/// the slot; the slot keeps its name during this call.
 class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);

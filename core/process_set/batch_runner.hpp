@@ -37,7 +37,7 @@ enum class Turn {
     advanced,  ///< an operation made progress
     waiting,   ///< a batch is in progress and waits for another rank of this host
     polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
-    holding,   ///< a batch is open and may still grow
+    holding,   ///< a batch is open: it waits for more operations
 };
 
 /// Reads the log of a process set and runs the operations that the log calls. If all inputs were sent with the

@@ -123,7 +123,8 @@ Status BatchRunner::add_to_batch(std::uint64_t position) {
     return batch_.add(*entry, called, position);
 }
 
-/// Ends an operation in which ranks exchange only one number each: a finding, or the number of members of a group.
+/// Ends an operation in which ranks exchange only one number each: what they found when they checked another operation
+/// (class Verification), or the number of members of a group.
 Status BatchRunner::settle_numbers(TensorEntry& entry, EntryKind kind) {
     return entry.checks != nullptr ? verification_.settle(entry, batch_)
                                    : groups_.settle(entry, batch_, kind == EntryKind::first_call);

@@ -46,10 +46,10 @@ namespace rueda::core {
 /// One process set, as one rank sees it. Some of its parts announce operations; others execute what the log calls
 /// (docs/design/0014-process-set.md).
 ///
-/// Threads: submit() and the other functions that announce run in any thread and take the enqueue lock. step(),
-/// finish_at_once(), has_work() and fail_all() run in the thread that drives progress. Lock order: the progress lock,
-/// then the enqueue lock, then the mutex of memory_guard.hpp. A thread that holds the enqueue lock takes no other lock
-/// than that mutex.
+/// Threads: submit() and the other functions that announce run in any thread. They take the enqueue lock, the mutex of
+/// class Announcer. step(), finish_at_once(), has_work() and fail_all() run in the thread that drives progress. Lock
+/// order: the progress lock, then the enqueue lock, then the mutex of memory_guard.hpp. A thread that holds the enqueue
+/// lock takes no other lock than that mutex.
 class ProcessSet {
 public:
     using Atomics = base::StdAtomics;
@@ -133,7 +133,8 @@ public:
     /// false if the operation is pending, and the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
         // If this rank has other work, finish_at_once() does not check the operation, and the caller must drive
-        // progress. Otherwise a program that makes such calls in a loop would never do the other work.
+        // progress. Without this rule, a rank whose program calls small operations in a loop would never do its other
+        // work.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
@@ -233,7 +234,7 @@ private:
     Hosts hosts_;
     LogAnswers answers_;
     BatchRunner runner_;
-    std::atomic<std::int32_t> device_{-1};  // relaxed: only the value counts
+    std::atomic<std::int32_t> device_{-1};  // relaxed: no other data depend on it
 };
 
 }  // namespace rueda::core

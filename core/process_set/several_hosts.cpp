@@ -81,15 +81,16 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// Drives MPI, because messages of this rank's last task may still be inside MPI. If messages do not wake a leader, the
-/// leader need not call this, because it always polls MPI for messages.
+/// Drives MPI, because messages of this rank's last task may still be inside MPI. A leader that no message wakes need
+/// not call this function, because such a leader polls MPI all the time.
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;
     }
     if (leader_ != nullptr) {
-        // A leader that spins reads its sockets in every turn. MPI needs fewer calls, and every call would delay the
-        // next check of the sockets. A thread that sleeps between its turns calls MPI in each turn.
+        // A leader that spins reads its sockets in every turn, but calls MPI less often: MPI does not need so many
+        // calls, and each call delays the next check of the sockets. A thread that sleeps between its turns calls MPI
+        // in each turn.
         const std::int64_t now = base::monotonic_ns();
         if (now - drove_transport_ns_ < kTransportPauseNs) {
             return;

@@ -64,8 +64,8 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             const Status sent =
                 send(rank, failed,
                      failed.is_ok() ? std::span<const std::byte>(joined) : std::as_bytes(std::span(failed.message())));
-            // If a member has left since it sent its bytes, the other members notice this in the next step, and report
-            // it to this rank.
+            // If a member has left since it sent its bytes, this send fails. The other members notice in the next step
+            // that the member has left, and report this to this rank.
             failed = failed.is_ok() && !sent.is_ok() ? sent : failed;
         }
     }

@@ -56,8 +56,9 @@ Result<std::int32_t> ProcessSets::add_among(std::span<const int> ranks) {
     std::sort(identity.ranks.begin(), identity.ranks.end());
     RUEDA_RETURN_IF_FAILED(check_ranks(identity.ranks, kFunction));
     if (!identity.member_of(job_.group.rank)) {
-        return failure(ErrorCode::invalid_argument, "{} is called by the members alone, and rank {} is not one of {}",
-                       kFunction, job_.group.rank, base::format_ranks(identity.ranks));
+        return failure(ErrorCode::invalid_argument,
+                       "{} may be called only by the members of the new set, and rank {} is not one of {}", kFunction,
+                       job_.group.rank, base::format_ranks(identity.ranks));
     }
     const JobExchange members = MemberExchange(job_.engine, identity.ranks, job_.group.rank, job_.group.size);
     const Result<std::int32_t> id = agree(members, encode(SetChange::add_among, identity.ranks), kFunction);
@@ -105,9 +106,10 @@ Status ProcessSets::remove(std::int32_t id) {
     {
         const std::lock_guard lock(mutex_);
         if (const auto known = known_.find(id); known != known_.end() && known->second.of_members) {
-            return failure(ErrorCode::invalid_argument,
-                           "{} was made by its members alone: each leaves it with leave_process_set",
-                           known->second.identity.describe());
+            return failure(
+                ErrorCode::invalid_argument,
+                "{} was made by add_process_set_among: each of its members must leave it with leave_process_set",
+                known->second.identity.describe());
         }
     }
     const JobExchange all = [this](std::span<const std::byte> mine) { return exchange(mine); };
@@ -144,8 +146,7 @@ Status ProcessSets::leave(std::int32_t id) {
         const auto known = known_.find(id);
         if (known == known_.end() || !known->second.of_members) {
             return failure(ErrorCode::invalid_argument,
-                           "leave_process_set: process set {} is none that add_process_set_among made on this rank",
-                           id);
+                           "leave_process_set: process set {} was not made by add_process_set_among on this rank", id);
         }
         left_.push_back(std::move(known->second));
         known_.erase(known);

@@ -14,6 +14,7 @@
 #include "base/system/clock.hpp"
 #include "base/system/cores.hpp"
 #include "base/system/process_status.hpp"
+#include "base/system/thread_signals.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/diagnostics/stacks/stack_signal.hpp"
@@ -91,7 +92,8 @@ Runtime::Runtime(const base::Config& config, std::unique_ptr<collectives::Contro
                                           other_hosts(config, group_, transport()), pending_)),
       messenger_(group_, arena_, group_.host_count > 1 ? transport() : nullptr, pending_, logger_),
       engine_(
-          config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_), launcher,
+          config, arena_, world_, messenger_, pending_, logger_, cores, name_of_host(group_),
+          /*calls_mpi=*/group_.host_count > 1 && bulk_ == nullptr && control_plane_->transport() != nullptr, launcher,
           [this] { heap_.quarantine(); }, leaders_ != nullptr ? leaders_->wakeups() : nullptr),
       process_sets_({config_, group_, arena_, transport(), leaders_.get(), *world_, engine_, pending_, first_set_id}),
       timeline_(arena_, timeline_header(group_, clock), logger_),
@@ -233,8 +235,8 @@ Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
     return runtime;
 }
 
-/// Warns if this rank is bound to one core, so that the trainer and the background thread share it. mpirun does this by
-/// default for jobs of two ranks.
+/// Warns if this rank is bound to one core, because the trainer and the background thread then share this core. mpirun
+/// binds ranks in this way by default for jobs of two ranks.
 void Runtime::say_if_bound_to_one_core() const {
     if (group_.rank == 0 && base::affinity_cores() == 1 && sysconf(_SC_NPROCESSORS_ONLN) > group_.local_size) {
         logger_.warning(
@@ -265,7 +267,7 @@ void Runtime::abandon() {
     }
     control_plane_->close(/*after_failure=*/true);
     if (leaders_ != nullptr) {
-        leaders_->close();  // its thread uses the arena
+        leaders_->close();  // ends the thread of this object, which uses the arena
     }
 }
 
@@ -598,6 +600,7 @@ Status Runtime::announce_shutdown(Deadline deadline) {
 /// Leaves the job. All ranks must have announced their shutdown, or the job must have been aborted. Returns the reason
 /// of the abort.
 Status Runtime::leave_job() {
+    const base::SigpipeBlocked without_sigpipe;  // MPI writes to connections without MSG_NOSIGNAL
     base::RankBlock& block = control().ranks[arena_->rank()];
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
@@ -631,8 +634,7 @@ Status Runtime::leave_job() {
         has_metrics_ = false;
     }
     // After an abort the memory is not released here, because another rank may still use this rank's memory in a batch.
-    // The same holds for memory that MPI or UCX may still use.
-    keeps_or_has_released_ = !has_timeline_ended || bulk_ != nullptr || has_ended_cleanly;
+    keeps_or_has_released_ = !has_timeline_ended || has_ended_cleanly;
     if (has_ended_cleanly && has_timeline_ended) {
         release_memory();
     }

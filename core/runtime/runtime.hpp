@@ -174,9 +174,11 @@ public:
     /// ranks have not called shutdown by then. After a Timeout, this rank starts no more operations, but still serves
     /// the other ranks. A later call continues the wait.
     Status shutdown_within(double timeout_seconds);
-    /// Releases the memory of a job that was aborted. Call this after shutdown(), when all other ranks have left the
-    /// job or are dead. (shutdown() itself releases the memory only if the job was not aborted.) Otherwise it does
-    /// nothing.
+    /// Releases the memory of a job that was aborted, because shutdown() releases it only without an abort. Call this
+    /// after shutdown(), when all other ranks have left the job or are dead, and only in a job without MPI, which may
+    /// still write into the memory. UCX is not called any more after the shutdown. If a network card has registered the
+    /// memory, the kernel keeps the pages, so the card writes into no other memory. Does nothing if the job was not
+    /// aborted.
     void release_after_abort();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// Whether shutdown_within() has begun and is not complete. Relaxed: the caller reads it after the shutdown has
@@ -259,7 +261,7 @@ private:
     std::mutex shutdown_mutex_;
     bool messages_ended_ = false;  // under shutdown_mutex_
     bool shut_down_ = false;       // under shutdown_mutex_
-    /// Whether memory is kept that the timeline, MPI or UCX may still use, or was released; under shutdown_mutex_
+    /// True if the memory was released, or must be kept because the timeline may still use it; under shutdown_mutex_
     bool keeps_or_has_released_ = false;
 };
 

@@ -168,8 +168,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
     // A cell must hold at least one element for each member, because in a reducescatter it holds one piece of the
     // tensor for each member. An element has up to 16 bytes: between hosts, an average of int64 is sent as 16 bytes. If
-    // doubles are compressed to 16 bits, the pieces are four times as long. Cells have the same size on all hosts, even
-    // if the hosts have different numbers of members.
+    // doubles are compressed to 16 bits between hosts, they are uncompressed in the cells, and take four times as many
+    // bytes there. Cells have the same size on all hosts, even if the hosts have different numbers of members.
     const std::uint64_t piece_bytes = has_other_hosts ? 64 : 8;
     const std::uint64_t pieces = has_other_hosts ? base::kMaxLocalRanks : members;
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;

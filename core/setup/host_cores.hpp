@@ -16,9 +16,9 @@ namespace rueda::core {
 [[nodiscard]] Result<double> cores_of_host(collectives::ControlPlane& control_plane,
                                            const collectives::LocalGroup& group);
 
-/// Returns the number of threads with which a rank should compute, so that the ranks of a host together have no more
-/// threads than cores: its share of `cores_of_host`, but not more than `own_cores`, the cores in its affinity mask. At
-/// least 1.
+/// Returns the number of threads with which a rank should compute: its share of `cores_of_host`, but not more than
+/// `own_cores`, the cores in its affinity mask. At least 1. The ranks of a host then together have no more threads than
+/// cores.
 [[nodiscard]] int threads_of_rank(double cores_of_host, std::uint32_t own_cores, int local_size);
 
 }  // namespace rueda::core

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/system/thread_signals.hpp"
 #include "base/text.hpp"
 #include "core/termination/signal_text.hpp"
 
@@ -141,6 +142,7 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
     if (first && watch.prints) {
         line.add("\n");
+        const base::SigpipeBlocked without_sigpipe;
         static_cast<void>(!write(base::Logger::kStandardError, line.view().data(), line.view().size()));
     }
     for (std::uint32_t member = 0; first && member < watch.members; ++member) {

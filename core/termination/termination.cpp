@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/system/thread_signals.hpp"
 #include "base/text.hpp"
 #include "core/diagnostics/liveness.hpp"
 #include "core/termination/signal_text.hpp"
@@ -106,6 +107,7 @@ void say_who_died(const Watch& watch) {
         const bool first = watch.control->abort.raise(ErrorCode::aborted, line.view().substr(watch.prefix.size()));
         if (first && watch.prints) {
             line.add("\n");
+            const base::SigpipeBlocked without_sigpipe;
             static_cast<void>(!write(base::Logger::kStandardError, line.view().data(), line.view().size()));
         }
         if (first) {

@@ -84,9 +84,9 @@ private:
     base::TraceEvents events_;
     static constexpr std::size_t kMostHeld = 16384;
     base::OperationGroups groups_{kMostHeld};
-    std::vector<RingDrain> drains_;                          // by member of the host
+    std::vector<RingDrain> drains_;                          // one for each member of the host
     std::unordered_map<std::int32_t, std::size_t> members_;  // for each set: the number of its members on this host
-    std::string text_;                                       // not written yet
+    std::string text_;                                       // the text that is not written yet
 
     std::mutex mutex_;
     std::condition_variable changed_;  // notified by stop() and at the end of run()

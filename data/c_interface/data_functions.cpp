@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -103,18 +104,33 @@ int rueda_data_open(const char* options, rueda_data_pipeline** pipeline) {
 
 int rueda_data_open_with(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
                          rueda_data_pipeline** pipeline) {
+    return rueda_data_open_from(options, vocabularies, count, nullptr, 0, pipeline);
+}
+
+int rueda_data_open_from(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
+                         const rueda_data_bytes* contents, size_t content_count, rueda_data_pipeline** pipeline) {
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_place(options, "options"));
         RUEDA_RETURN_IF_FAILED(check_place(pipeline, "pipeline"));
         if (count > 0) {
             RUEDA_RETURN_IF_FAILED(check_place(vocabularies, "vocabularies"));
         }
+        if (content_count > 0) {
+            RUEDA_RETURN_IF_FAILED(check_place(contents, "contents"));
+        }
+        std::vector<std::string_view> given;
+        for (size_t i = 0; i < content_count; ++i) {
+            if (contents[i].size > 0) {
+                RUEDA_RETURN_IF_FAILED(check_place(contents[i].bytes, "bytes of a memory source"));
+            }
+            given.emplace_back(static_cast<const char*>(contents[i].bytes), contents[i].size);
+        }
         std::vector<std::shared_ptr<const rueda::data::Vocabulary>> used;
         for (size_t i = 0; i < count; ++i) {
             RUEDA_RETURN_IF_FAILED(check_place(vocabularies[i], "vocabulary"));
             used.push_back(vocabularies[i]->vocabulary);
         }
-        auto read = rueda::data::options_from_text(options, used);
+        auto read = rueda::data::options_from_text(options, used, given);
         RUEDA_RETURN_IF_FAILED(read.status());
         *pipeline = new rueda_data_pipeline{rueda::data::Pipeline(std::move(read).value())};
         return {};
@@ -144,6 +160,8 @@ int rueda_data_next(rueda_data_pipeline* pipeline, rueda_data_batch** batch) {
         std::unique_ptr<rueda_data_batch> next(new rueda_data_batch{pipeline->released->take(), pipeline->released});
         if (pipeline->pipeline.next(next->batch)) {
             *batch = next.release();
+        } else if (!next->batch.columns().empty()) {
+            pipeline->released->keep(std::move(next->batch));  // for the next epoch
         }
         return {};
     });

@@ -16,6 +16,7 @@
 #include "base/json_fields.hpp"
 #include "base/text.hpp"
 #include "rueda/data/hash.hpp"
+#include "rueda/data/pinned.hpp"
 #include "rueda/data/resident.hpp"
 
 namespace rueda::data {
@@ -51,7 +52,10 @@ T one_of(const std::string& text, const char* key, std::initializer_list<std::pa
             return value;
         }
     }
-    throw Damage{fmt::format("'{}' is {}, which is none of the possible values", key, base::quote(text))};
+    std::vector<const char*> names;
+    std::transform(choices.begin(), choices.end(), std::back_inserter(names),
+                   [](const auto& choice) { return choice.first; });
+    throw Damage{fmt::format("'{}' is {}; it must be one of {}", key, base::quote(text), fmt::join(names, ", "))};
 }
 
 std::string text_of(const Json& object, const char* key) {
@@ -64,9 +68,15 @@ DType dtype_in(const Json& object) {
     if (find(object, "dtype") == nullptr) {
         return DType::float32;
     }
-    return one_of<DType>(
-        text_of(object, "dtype"), "dtype",
-        {{"float32", DType::float32}, {"float64", DType::float64}, {"int64", DType::int64}, {"uint8", DType::uint8}});
+    try {
+        return one_of<DType>(text_of(object, "dtype"), "dtype",
+                             {{"float32", DType::float32},
+                              {"float64", DType::float64},
+                              {"int64", DType::int64},
+                              {"uint8", DType::uint8}});
+    } catch (const Damage& damage) {
+        throw Damage{fmt::format("column {}: {}", base::quote(text_of(object, "name")), damage.text)};
+    }
 }
 
 /// JSON has no NaN and no infinity, so texts stand for them.
@@ -98,8 +108,20 @@ std::vector<std::string> texts_of(const Json& object, const char* key) {
     return texts;
 }
 
-std::vector<Source> sources_of(const Json& source) {
-    check_members(source, {"kind", "patterns", "path", "channel", "compression"});
+/// Returns the member `key`, an index into a list of the caller with `count` members.
+std::size_t index_in(const Json& object, const char* key, std::size_t count) {
+    std::size_t index = 0;
+    read(object, key, index);
+    if (index >= count) {
+        throw Damage{fmt::format("'{}' is {}, and the call has only {} of them", key, index, count)};
+    }
+    return index;
+}
+
+using Contents = std::span<const std::string_view>;
+
+std::vector<Source> sources_of(const Json& source, Contents contents) {
+    check_members(source, {"kind", "patterns", "path", "channel", "name", "index", "compression"});
     auto compression = FileCompression::automatic;
     if (find(source, "compression") != nullptr) {
         compression = one_of<FileCompression>(text_of(source, "compression"), "compression",
@@ -108,13 +130,17 @@ std::vector<Source> sources_of(const Json& source) {
                                                {"gzip", FileCompression::gzip},
                                                {"zstd", FileCompression::zstd}});
     }
-    enum class Kind { files, fifo, sagemaker };
-    switch (one_of<Kind>(text_of(source, "kind"), "kind",
-                         {{"files", Kind::files}, {"fifo", Kind::fifo}, {"sagemaker", Kind::sagemaker}})) {
+    enum class Kind { files, fifo, memory, sagemaker };
+    switch (one_of<Kind>(
+        text_of(source, "kind"), "kind",
+        {{"files", Kind::files}, {"fifo", Kind::fifo}, {"memory", Kind::memory}, {"sagemaker", Kind::sagemaker}})) {
         case Kind::files:
             return files(texts_of(source, "patterns"), compression);
         case Kind::fifo:
             return fifo(text_of(source, "path"), compression);
+        case Kind::memory:
+            return memory(text_of(source, "name"), std::string(contents[index_in(source, "index", contents.size())]),
+                          compression);
         case Kind::sagemaker:
             break;
     }
@@ -142,7 +168,7 @@ Format csv_of(const Json& object) {
     if (find(object, "separator") != nullptr) {
         const std::string separator = text_of(object, "separator");
         if (separator.size() != 1) {
-            throw Damage{"'separator' is not one byte"};
+            throw Damage{fmt::format("'separator' is {}; it must be one byte", base::quote(separator))};
         }
         csv.separator = separator.front();
     }
@@ -217,20 +243,33 @@ std::function<void(Batch&)> stage_of(const Json& object, Vocabularies vocabulari
         read_if_there(object, "seed", options.seed);
         return hash_columns(texts_of(object, "columns"), options);
     }
-    std::size_t index = 0;
-    read(object, "vocabulary", index);
-    if (index >= vocabularies.size()) {
-        throw Damage{fmt::format("'vocabulary' is {}, and there are {} vocabularies", index, vocabularies.size())};
-    }
-    return look_up_columns(texts_of(object, "columns"), vocabularies[index]);
+    return look_up_columns(texts_of(object, "columns"),
+                           vocabularies[index_in(object, "vocabulary", vocabularies.size())]);
 }
 
-PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
-    check_members(object, {"sources", "format", "batch", "rank", "size", "seed", "shuffle", "lanes", "drop_remainder",
-                           "epochs", "malformed_limit", "threads", "prefetch", "start", "stages", "memory", "cache"});
+std::shared_ptr<const BatchMemory> memory_of(const Json& object) {
+    enum class Kind { ordinary, resident, pinned };
+    switch (one_of<Kind>(text_of(object, "memory"), "memory",
+                         {{"ordinary", Kind::ordinary}, {"resident", Kind::resident}, {"pinned", Kind::pinned}})) {
+        case Kind::ordinary:
+            return nullptr;
+        case Kind::resident:
+            return resident_memory();
+        case Kind::pinned:
+            break;
+    }
+    int device = 0;
+    read_if_there(object, "device", device);
+    return pinned_memory(device);
+}
+
+PipelineOptions options_of(const Json& object, Vocabularies vocabularies, Contents contents) {
+    check_members(object, {"sources", "format",         "batch",     "rank",    "size",   "seed",   "shuffle",
+                           "lanes",   "drop_remainder", "remainder", "weights", "device", "epochs", "malformed_limit",
+                           "threads", "prefetch",       "start",     "stages",  "memory", "cache"});
     PipelineOptions options;
     for (const Json& source : array_of(object, "sources")) {
-        std::ranges::move(sources_of(source), std::back_inserter(options.sources));
+        std::ranges::move(sources_of(source, contents), std::back_inserter(options.sources));
     }
     options.format = format_of(object_of(object, "format"));
     read(object, "batch", options.batch);
@@ -240,6 +279,12 @@ PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
     read_if_there(object, "shuffle", options.shuffle);
     read_if_there(object, "lanes", options.lanes);
     read_if_there(object, "drop_remainder", options.drop_remainder);
+    if (find(object, "remainder") != nullptr) {
+        options.remainder =
+            one_of<Remainder>(text_of(object, "remainder"), "remainder",
+                              {{"keep", Remainder::keep}, {"drop", Remainder::drop}, {"pad", Remainder::pad}});
+    }
+    read_if_there(object, "weights", options.weights);
     read_if_there(object, "epochs", options.epochs);
     read_if_there(object, "malformed_limit", options.malformed_limit);
     read_if_there(object, "threads", options.threads);
@@ -250,9 +295,8 @@ PipelineOptions options_of(const Json& object, Vocabularies vocabularies) {
             options.maps.push_back(stage_of(stage, vocabularies));
         }
     }
-    if (find(object, "memory") != nullptr &&
-        one_of<bool>(text_of(object, "memory"), "memory", {{"ordinary", false}, {"resident", true}})) {
-        options.memory = resident_memory();
+    if (find(object, "memory") != nullptr) {
+        options.memory = memory_of(object);
     }
     if (find(object, "start") != nullptr) {
         options.start = Position::from_text(text_of(object, "start"));
@@ -288,16 +332,15 @@ Result<T> from_object(std::string_view text, const char* what, const ReadObject&
     try {
         return read_object(json);
     } catch (const Damage& damage) {
-        return failure(ErrorCode::invalid_argument, "{}: reading the options: {}; correct it as rueda/data.h describes",
-                       what, damage.text);
+        return failure(ErrorCode::invalid_argument, "{}: reading the options: {}", what, damage.text);
     }
 }
 
 }  // namespace
 
-Result<PipelineOptions> options_from_text(std::string_view text, Vocabularies vocabularies) {
+Result<PipelineOptions> options_from_text(std::string_view text, Vocabularies vocabularies, Contents contents) {
     return from_object<PipelineOptions>(text, "pipeline",
-                                        [&](const Json& object) { return options_of(object, vocabularies); });
+                                        [&](const Json& object) { return options_of(object, vocabularies, contents); });
 }
 
 Result<VocabularyRequest> vocabulary_from_text(std::string_view text) {

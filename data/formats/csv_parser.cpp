@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/text.hpp"
 #include "data/decimal.hpp"
+#include "data/formats/other_format.hpp"
 #include "data/formats/output.hpp"
 #include "data/formats/parser.hpp"
 
@@ -73,6 +76,15 @@ private:
     bool ended_ = false;
 };
 
+/// Whether the field is a number that is too large for the type.
+template <class Number>
+bool is_too_large(std::string_view field) {
+    field.remove_prefix(field.starts_with('+') ? 1 : 0);
+    Number ignored{};
+    const auto [behind, error] = std::from_chars(field.data(), field.data() + field.size(), ignored);
+    return error == std::errc::result_out_of_range && behind == field.data() + field.size();
+}
+
 /// Writes the fields of one column.
 class CsvOutput {
 public:
@@ -107,8 +119,10 @@ public:
         if (behind == end && !field.empty()) {
             return {};
         }
-        return failure(ErrorCode::invalid_argument, "column '{}' has {}, expected a number of type {}; {}",
-                       column_.name, field.empty() ? "an empty field" : base::quote(field, 40), name_of(column_.dtype),
+        return failure(ErrorCode::invalid_argument, "column '{}' has {}, {} {}; {}", column_.name,
+                       field.empty() ? "an empty field" : base::quote(field, 40),
+                       is_out_of_range(field) ? "which is out of the range of" : "expected a number of type",
+                       name_of(column_.dtype),
                        field.empty() ? "set CsvColumn::missing if fields may be empty"
                                      : "repair the field, or correct the dtype of the column");
     }
@@ -125,6 +139,11 @@ public:
     }
 
 private:
+    [[nodiscard]] bool is_out_of_range(std::string_view field) const {
+        return column_.dtype == DType::float32   ? is_too_large<float>(field)
+               : column_.dtype == DType::float64 ? is_too_large<double>(field)
+                                                 : is_too_large<std::int64_t>(field);
+    }
     void put_missing(std::size_t row) {
         if (column_.dtype == DType::float32) {
             *floats_.row(row) = static_cast<float>(*column_.missing);
@@ -162,6 +181,18 @@ public:
         }
     }
     Status parse(const Record& record, std::size_t row) override {
+        Status status = parse_row(record, row);
+        const std::string_view hint = status.is_ok() ? "" : hint_for_text(record);
+        return hint.empty() ? status : failure(status.code(), "{}{}", status.message(), hint);
+    }
+    void end(std::size_t rows) override {
+        for (CsvOutput& column : columns_) {
+            column.end(rows);
+        }
+    }
+
+private:
+    Status parse_row(const Record& record, std::size_t row) {
         CsvFields fields(format_, record.text());
         std::size_t count = 0;
         for (; !fields.ended(); ++count) {
@@ -185,13 +216,7 @@ public:
         }
         return {};
     }
-    void end(std::size_t rows) override {
-        for (CsvOutput& column : columns_) {
-            column.end(rows);
-        }
-    }
 
-private:
     Csv format_;
     std::vector<std::size_t> outputs_;
     std::vector<CsvOutput> columns_;
@@ -260,8 +285,8 @@ Result<std::unique_ptr<Parser>> make_csv_parser(const Csv& format, const std::st
         if (found == names.value().end()) {
             return failure(ErrorCode::invalid_argument,
                            "pipeline: the CSV files have no column '{}'; their first row is {}; check the name and the "
-                           "separator",
-                           format.columns[i].name, base::quote(header, 200));
+                           "separator{}",
+                           format.columns[i].name, base::quote(header, 200), hint_for_text(header));
         }
         outputs[static_cast<std::size_t>(found - names.value().begin())] = i;
     }

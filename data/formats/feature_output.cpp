@@ -121,7 +121,7 @@ Status FeatureOutput::append_floats(Cursor packed, std::size_t row, std::size_t&
     }
     if (is_ragged()) {
         float* const place = ragged_floats_.reserve(offsets_.begin_of(row) + count, more);
-        if (more > 0) {  // memcpy must not get a null pointer, and an empty column has one
+        if (more > 0) {  // memcpy must not get a null pointer, but the pointer of an empty column is null
             std::memcpy(place, packed.place, packed.size());
         }
     } else if (count + more <= length()) {

@@ -24,7 +24,7 @@ public:
     /// Begins to write into this column, which must stay at its place until end().
     void begin(Column& column, std::size_t rows);
     /// Reads a message tf.train.Feature into row `row`. Sets `has_value` to false if the feature has no list; the
-    /// feature then counts as missing. Calling it again for the same row replaces the values.
+    /// feature then counts as missing. A second call for the same row replaces the values.
     [[nodiscard]] Status read(wire::Cursor message, std::size_t row, bool& has_value);
     /// Reads the most common form of the message: one packed list, with the expected number of values. Returns false
     /// for any other form, which read() then understands or refuses.

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "data/decimal.hpp"
+#include "data/formats/other_format.hpp"
 #include "data/formats/output.hpp"
 #include "data/formats/parser.hpp"
 
@@ -126,7 +127,7 @@ private:
                 return unexpected(record, "a number behind the colon, and then a space");
             }
             place_ = behind;
-            if (indices[count] < base_) {  // compared before the subtraction, which could overflow
+            if (indices[count] < base_) {  // this comparison comes first, because the subtraction below could overflow
                 return failure(ErrorCode::invalid_argument,
                                "the index {} at byte {} of the line is too small; expected at least {}; {}",
                                indices[count], place_ - record.data, base_,
@@ -156,9 +157,9 @@ private:
     }
     [[nodiscard]] Status unexpected(const Record& record, std::string_view expected) const {
         return failure(
-            ErrorCode::invalid_argument, "found {} at byte {} of the line, expected {}; repair the line",
+            ErrorCode::invalid_argument, "found {} at byte {} of the line, expected {}; repair the line{}",
             place_ == end_ ? "the end of the line" : base::quote({place_, static_cast<std::size_t>(end_ - place_)}, 40),
-            place_ - record.data, expected);
+            place_ - record.data, expected, hint_for_text(record));
     }
 
     Libsvm format_;

@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "data/formats/other_format.hpp"
 #include "data/formats/splitter.hpp"
 
 namespace rueda::data {
 
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 class LineSplitter final : public Splitter {
 public:
@@ -31,8 +30,8 @@ public:
                 return failure(
                     ErrorCode::invalid_argument,
                     "the row that begins at offset {} has a double quote without a second one; quotes must come in "
-                    "pairs; repair the row, or set Csv::quotes = false if quotes are ordinary characters",
-                    offset + used);
+                    "pairs; repair the row, or set Csv::quotes = false if quotes are ordinary characters{}",
+                    offset + used, offset + used == 0 ? hint_for_text(bytes) : "");
             }
             const std::size_t line_end = end == std::string_view::npos ? bytes.size() : end;
             RUEDA_RETURN_IF_FAILED(take_line(bytes.substr(used, line_end - used), offset + used, records));
@@ -81,7 +80,7 @@ private:
             has_header_ = true;
             if (line != header_) {
                 return failure(
-                    ErrorCode::invalid_argument,
+                    ErrorCode::mismatch,
                     "the first row is {}, expected {} as in the first file; give all files the same header, or set "
                     "Csv::header = false",
                     base::quote(line), base::quote(header_));

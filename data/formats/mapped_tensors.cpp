@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "data/sources/byte_stream.hpp"
 #include "training/checkpoints/checksum.hpp"
@@ -52,9 +53,10 @@ Result<std::shared_ptr<const void>> map_file(const std::string& path, std::size_
                                        [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
 }
 
+/// The failure if the tensors in the format's options are not those of the file.
 template <class... Args>
 Status refuse_tensor(fmt::format_string<Args...> text, Args&&... args) {
-    return failure(ErrorCode::invalid_argument, text, std::forward<Args>(args)...);
+    return failure(ErrorCode::mismatch, text, std::forward<Args>(args)...);
 }
 
 /// Reads the header at the beginning of the bytes.
@@ -65,13 +67,24 @@ Result<Header> read_tensor_header(std::span<const std::byte> bytes) {
     }
     const std::uint64_t most = bytes.size() < kLengthBytes ? 0 : bytes.size() - kLengthBytes;
     if (length < 2 || length > std::min(most, training::kMaxHeaderBytes)) {
-        return refuse_tensor(
+        return failure(
+            ErrorCode::invalid_argument,
             "the header's length at offset 0 is {} bytes, and the file has {} bytes; the file is cut, or is no "
             "safetensors file; copy it again",
             length, bytes.size());
     }
     const auto text = bytes.subspan(kLengthBytes, length);
     return training::parse_header({reinterpret_cast<const char*>(text.data()), text.size()}, most - length);
+}
+
+/// Returns the names of the file's first tensors.
+std::string names_of(const std::vector<StoredTensor>& tensors) {
+    constexpr std::size_t kMost = 20;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(kMost, tensors.size()); ++i) {
+        text += (i == 0 ? "" : ", ") + base::quote(tensors[i].info.name, 60);
+    }
+    return text + (tensors.size() > kMost ? fmt::format(" and {} more", tensors.size() - kMost) : "");
 }
 
 std::string form_of(const training::TensorInfo& info) {
@@ -216,8 +229,8 @@ Result<std::shared_ptr<const MappedTensors>> MappedTensors::check(MappedBytes by
         const auto found = std::find_if(stored.begin(), stored.end(),
                                         [&](const StoredTensor& each) { return each.info.name == column.name; });
         if (found == stored.end()) {
-            return refuse_tensor("there is no tensor '{}' among the file's {}; correct the names in Safetensors",
-                                 column.name, stored.size());
+            return refuse_tensor("there is no tensor '{}'; the file has {}; correct the names in Safetensors",
+                                 column.name, stored.empty() ? "no tensors" : names_of(stored));
         }
         const auto content = data.subspan(found->begin, found->end - found->begin);
         RUEDA_RETURN_IF_FAILED(made->add(*found, column, content));

@@ -35,7 +35,8 @@ private:
 class MappedTensors {
 public:
     /// Checks the header, the forms of the listed tensors and, if the format says so, their checksums. A failure says
-    /// what is wrong in the file. It is Aborted if `stop` was given.
+    /// what is wrong in the file. The failure is Aborted if `stop` was given, and Mismatch if the listed tensors are
+    /// not those of the file; otherwise the file is damaged.
     [[nodiscard]] static Result<std::shared_ptr<const MappedTensors>> check(MappedBytes bytes,
                                                                             const Safetensors& format,
                                                                             const StopSignal& stop);

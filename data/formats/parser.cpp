@@ -84,7 +84,8 @@ Status check_missing(const std::string& column, DType dtype, const std::optional
 
 Status check_tfrecord(const Record& record) {
     std::uint32_t stored = 0;
-    std::memcpy(&stored, record.data + record.size, sizeof stored);  // the splitter found these bytes behind the data
+    // the CRC lies behind the data; the splitter has checked that it is there
+    std::memcpy(&stored, record.data + record.size, sizeof stored);
     const std::uint32_t computed = masked(crc32c(record.data, record.size));
     if (stored == computed) {
         return {};

@@ -58,6 +58,10 @@ bool RecordReader::next(Block& block) {
             break;
         }
         block.lost = split_chunk(block);
+        if (block.lost.code() == ErrorCode::mismatch) {
+            block.failed = Status(ErrorCode::invalid_argument, block.lost.message());
+            break;
+        }
         finished_ = at_end_ || !block.lost.is_ok();
     }
     finished_ = finished_ || !block.failed.is_ok();
@@ -78,8 +82,8 @@ Status RecordReader::read_chunk() {
     }
     const auto room = std::as_writable_bytes(std::span(bytes + rest, capacity - rest));
     // A FIFO returns at most 64 KiB at a time. If the rest (the beginning of an incomplete record) has 64 KiB or more,
-    // at least as many new bytes are read as the rest has. Otherwise a long record would need a new chunk, and a copy
-    // of the rest, for every 64 KiB.
+    // the reader reads at least as many new bytes as the rest has. Otherwise a long record would need a new chunk, and
+    // a copy of the rest, for every 64 KiB.
     const std::size_t least = rest >= kLongRestBytes ? rest : 1;
     std::size_t more = 0;
     for (at_end_ = false; !at_end_ && more < least;) {

@@ -28,8 +28,9 @@ inline constexpr std::size_t kChunkPadding = 16;
 struct Block {
     RecordMemory memory;
     std::vector<Record> records;
-    Status lost;    ///< a failure if no records can be found in the rest of the source
-    Status failed;  ///< a failure if the source cannot be opened, read or decompressed
+    Status lost;    ///< a failure if no records can be found in the rest of the source, because it is damaged
+    Status failed;  ///< a failure if the source cannot be opened, read or decompressed, or does not fit the format's
+                    ///< options
 };
 
 /// Finds the records of one source in order. Threads: one at a time.

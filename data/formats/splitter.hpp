@@ -23,7 +23,8 @@ public:
     /// bytes these records take; the caller passes the remaining bytes again, with more bytes behind them. `offset` is
     /// the place of `bytes` in the source. With `at_end`, no bytes follow, and all bytes must be used. A failure means
     /// that no further record can be found; its text says what was found at which offset, without the name of the
-    /// source. Records that were found before are in `records`.
+    /// source. Records that were found before are in `records`. The code of the failure is Mismatch if the source does
+    /// not fit the options of the format, and another one if the source is damaged.
     [[nodiscard]] virtual Result<std::size_t> split(std::string_view bytes, std::uint64_t offset, bool at_end,
                                                     std::vector<Record>& records) = 0;
 };

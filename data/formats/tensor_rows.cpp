@@ -13,8 +13,8 @@ namespace rueda::data {
 
 namespace {
 
-/// The number of records in a block. Without shuffle, a block is the unit in which a lane hands over records, so it
-/// should be large enough that the cost of handing it over does not count.
+/// The number of records in a block. Without shuffle, a lane hands over its records block by block. A block is so large
+/// that the cost of handing it over does not count.
 constexpr std::size_t kRowsPerBlock = 4096;
 
 class TensorParser final : public Parser {
@@ -74,8 +74,9 @@ void TensorRowReader::open(Block& block) {
         return;
     }
     const Status& why = file.status();
-    (why.code() == ErrorCode::aborted ? block.failed : block.lost) =
-        failure(why.code(), "reading '{}': {}", source_.name, why.message());
+    const bool is_mismatch = why.code() == ErrorCode::mismatch;
+    (is_mismatch || why.code() == ErrorCode::aborted ? block.failed : block.lost) = failure(
+        is_mismatch ? ErrorCode::invalid_argument : why.code(), "reading '{}': {}", source_.name, why.message());
 }
 
 Result<std::unique_ptr<Parser>> make_tensor_parser(const Safetensors& format) {

@@ -2,25 +2,41 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "base/text.hpp"
 #include "data/crc32c.hpp"
+#include "data/formats/other_format.hpp"
 #include "data/formats/splitter.hpp"
 
 namespace rueda::data {
 
 namespace {
 
-/// Returns a text for the user: what to do about a damaged record. If the first record is damaged, the file is usually
-/// a compressed one that was opened as a plain file.
-std::string_view compression_hint(std::string_view bytes, std::uint64_t offset) {
-    if (offset == 0 && bytes.starts_with("\x1f\x8b")) {
-        return "; the file begins like gzip data: set FileCompression::gzip";
+/// Looks at the bytes at the beginning of a file, which are no record. The result is Mismatch, with what to do, if the
+/// file certainly has another format. Damage does not make these bytes: the upper bytes of a length are zero.
+/// Fewer bytes than kShortest can be those of a length that was cut.
+Status check_beginning(std::string_view bytes) {
+    constexpr std::size_t kShortest = 8;
+    if (bytes.size() < kShortest) {
+        return {};
     }
-    if (offset == 0 && bytes.starts_with("\x28\xb5\x2f\xfd")) {
-        return "; the file begins like zstd data: set FileCompression::zstd";
+    if (bytes.starts_with("\x1f\x8b\x08")) {
+        return failure(ErrorCode::mismatch, "the file begins like gzip data: set FileCompression::gzip");
     }
-    return "; the file is damaged, or is not a TFRecord file; copy it again";
+    if (bytes.starts_with("\x28\xb5\x2f\xfd")) {
+        return failure(ErrorCode::mismatch, "the file begins like zstd data: set FileCompression::zstd");
+    }
+    const auto is_ascii_text = [](char byte) { return byte > 0 && byte < 0x7f && !is_control_byte(byte); };
+    const std::string_view begin = bytes.substr(bytes.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
+    if (std::ranges::all_of(begin.substr(0, kTfrecordHeadBytes), is_ascii_text)) {
+        return failure(ErrorCode::mismatch,
+                       "the file begins with the text {}, which is no TFRecord: is this file of another format, for "
+                       "example CSV or LibSVM? Correct the format of the pipeline",
+                       base::quote(begin.substr(0, begin.find('\n')), 40));
+    }
+    return {};
 }
 
 class TfrecordSplitter final : public Splitter {
@@ -35,10 +51,11 @@ public:
             std::memcpy(&length, head, sizeof length);
             std::memcpy(&stored, head + sizeof length, sizeof stored);
             if (masked(crc32c(head, sizeof length)) != stored) {
+                RUEDA_RETURN_IF_FAILED(offset + used == 0 ? check_beginning(bytes) : Status());
                 return failure(ErrorCode::invalid_argument,
-                               "damaged length at offset {}: its masked CRC is {:08x}, expected {:08x}{}",
-                               offset + used, stored, masked(crc32c(head, sizeof length)),
-                               compression_hint(bytes, offset + used));
+                               "damaged length at offset {}: its masked CRC is {:08x}, expected {:08x}; the file is "
+                               "damaged, or is not a TFRecord file; copy it again",
+                               offset + used, stored, masked(crc32c(head, sizeof length)));
             }
             if (length > kMostRecordBytes) {
                 return failure(ErrorCode::invalid_argument,
@@ -53,6 +70,7 @@ public:
             used += kTfrecordHeadBytes + static_cast<std::size_t>(length) + kTfrecordFootBytes;
         }
         if (at_end && used != bytes.size()) {
+            RUEDA_RETURN_IF_FAILED(offset + used == 0 ? check_beginning(bytes) : Status());
             return failure(
                 ErrorCode::invalid_argument,
                 "the file ends inside of the record that begins at offset {}: {} bytes of it are there; the file "

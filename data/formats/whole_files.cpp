@@ -54,7 +54,8 @@ private:
     static constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
 
     std::span<const Source> sources_;
-    StopSignal never_given_;  // only a FIFO would wait for it, and complete() refuses FIFOs for this format
+    // Only the wait for a FIFO looks at this signal, and complete() refuses FIFOs for this format.
+    StopSignal never_given_;
     std::string bytes_;
 };
 

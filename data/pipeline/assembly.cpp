@@ -43,7 +43,7 @@ std::int64_t LaneCursor::wait_for_step(Work& work) {
 }
 
 void LaneCursor::take(std::int64_t count, Work& work) {
-    // If the lane has fewer records left than a step takes from it, the ranks divide these records in the same
+    // If the lane has fewer records left than a step takes, the ranks divide the remaining records in the same
     // proportion as the records of a full step.
     const std::int64_t begin = plan_.share_begin * count / plan_.per_step;
     const std::int64_t end = plan_.share_end * count / plan_.per_step;
@@ -122,7 +122,7 @@ bool Assembly::collect(Work& work) {
         ended_ = true;
         return work.failed.code() != ErrorCode::aborted;
     }
-    if (records == 0 || (options_.drop_remainder && !is_full)) {
+    if (records == 0 || (options_.remainder == Remainder::drop && !is_full)) {
         return end_epoch(work);
     }
     for (std::size_t i = 0; i < cursors_.size(); ++i) {

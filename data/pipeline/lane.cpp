@@ -75,7 +75,8 @@ void Lane::run() noexcept {
     } catch (const std::exception& error) {
         failed = Status(ErrorCode::resource_exhausted, error.what());
     }
-    // The waiting thread must learn of the failure. If there is no memory to tell it, the program ends here.
+    // The waiting thread must learn of the failure. If there is no memory to pass the failure on, the program ends
+    // here.
     fail(failed);
 }
 
@@ -109,8 +110,8 @@ bool Lane::read_source(std::uint32_t source, std::int64_t epoch) {
         if (!block.failed.is_ok()) {
             return fail(block.failed);
         }
-        // This loop must look at the stop signal itself: put(), which also looks at it, is not called while a large
-        // window is being filled or while records before the start are skipped.
+        // This loop must look at the stop signal itself. put() also looks at the signal. But this loop does not call
+        // put() while it fills a large window, or while it skips records before the start.
         if (stop_signal_.is_given() || !add(block)) {
             return false;
         }

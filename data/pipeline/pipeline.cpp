@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <variant>
 
 #include "base/system/process_logger.hpp"
+#include "data/pipeline/host_share.hpp"
 #include "data/pipeline/plan.hpp"
 #include "data/pipeline/summary.hpp"
 #include "data/pipeline/workers.hpp"
@@ -19,18 +22,36 @@
 
 namespace rueda::data {
 
-struct Pipeline::Parts {
+// Hidden, because Pipeline is exported, and programs do not use its parts.
+struct __attribute__((visibility("hidden"))) Pipeline::Parts {
     PipelineOptions options;
     std::string header;
     std::vector<std::string> warnings;
     Position position;
     Statistics statistics;
+    std::int64_t malformed_in_epoch = 0;  ///< number of malformed records of this epoch that were left out
+    std::int64_t empty_epochs = 0;        ///< number of epochs without a batch that followed one another
+    std::int64_t first_empty_epoch = 0;   ///< when the first of them ended, in nanoseconds
     bool finished = false;
     std::int64_t begin = 0;  ///< when next() or wait_for() was called first; 0 before
     std::exception_ptr error;
-    bool has_warned = false;             ///< of a batch without samples
+    std::set<std::string_view> warned;   ///< the kinds of warnings that were logged
     std::unique_ptr<SourceCache> cache;  ///< null if the options ask for none
-    std::unique_ptr<Workers> workers;    ///< their threads use the members above
+    std::unique_ptr<Workers> workers;    ///< the threads of the workers use the members above
+
+    /// Logs a warning, and adds it to `warnings`, if it is the first one of its kind. `kind` is a literal.
+    void warn_once(std::string_view kind, std::string text);
+    /// Warns once if the cache could not keep a copy, and once if a copy was damaged.
+    void warn_about_cache();
+    void warn_about_empty_batch(const Outcome& outcome);
+    /// Warns of an epoch without a batch. Throws InvalidArgument if a loop over the batches would not end.
+    void look_at_empty_epoch(const Outcome& outcome);
+    /// Throws the error of the outcome, or that of its malformed records if they are too many. Later calls of next()
+    /// throw the same error.
+    void check(const Outcome& outcome);
+    void end_epoch(const Outcome& outcome);
+    /// Gives the workers the memory of a batch. If a function of BatchMemory throws, later calls of next() throw, too.
+    void give_back(Batch&& batch);
 };
 
 namespace {
@@ -71,16 +92,39 @@ std::string too_many(const MalformedRecords& malformed, std::int64_t before, std
     if (limit == 0) {
         return malformed.first + "; to leave such records out, set malformed_limit";
     }
-    return fmt::format("{}; malformed_limit allows {} malformed records, and there are {} now", malformed.first, limit,
-                       before + malformed.count);
+    return fmt::format(
+        "{} (the first malformed record of this batch); malformed_limit allows {} malformed records in each epoch, and "
+        "there are {} now",
+        malformed.first, limit, before + malformed.count);
 }
 
-void warn_about_empty_batch(const Position& position) {
-    base::process_logger().warning(
-        "input: this rank has no samples in step {} of epoch {} (counted from 0), because the last batch of the epoch "
-        "has fewer samples than there are ranks; take part in this step with gradients of zero (a mean over no samples "
-        "would be NaN), or set drop_remainder (a pipeline logs this warning once)",
-        position.step, position.epoch);
+/// Whether this rank reads all sources that its options name.
+bool reads_everything(const PipelineOptions& options) { return options.lanes == 1 || options.size == 1; }
+
+/// Why an epoch has no batch, and what to do.
+std::string reason_of_empty_epoch(const PipelineOptions& options) {
+    const std::string_view whose = reads_everything(options) ? "the sources have" : "this rank's lanes have";
+    if (options.remainder == Remainder::drop) {
+        return fmt::format(
+            "{} too few samples for a batch of {} (over the ranks that share them), and remainder is drop; use a "
+            "smaller "
+            "batch or more data, or set remainder to keep or pad",
+            whose, options.batch);
+    }
+    return fmt::format("{} no samples; check the files", whose);
+}
+
+std::string describe_damage(const std::string& where, const SourceCache::Counts& counts) {
+    return fmt::format(
+        "cache = '{}' had {} damaged {}; the pipeline read the {} instead, and makes {} in the next epoch: {}; check "
+        "the disk of the cache",
+        where, counts.damaged, counts.damaged == 1 ? "copy" : "copies", counts.damaged == 1 ? "file" : "files",
+        counts.damaged == 1 ? "a new copy" : "new copies", counts.first_damage);
+}
+
+std::string describe_refusal(const std::string& where, const SourceCache::Counts& counts) {
+    return fmt::format("cache = '{}' could not keep the copy of a file, so the file is read in each epoch: {}", where,
+                       counts.first_refusal);
 }
 
 void note_begin(std::int64_t& begin) {
@@ -91,10 +135,114 @@ void note_begin(std::int64_t& begin) {
 
 }  // namespace
 
+void Pipeline::Parts::warn_once(std::string_view kind, std::string text) {
+    if (warned.insert(kind).second) {
+        base::process_logger().warning("input: {} (a pipeline logs this warning once)", text);
+        warnings.push_back(std::move(text));
+    }
+}
+
+void Pipeline::Parts::warn_about_cache() {
+    if (cache == nullptr) {
+        return;
+    }
+    const SourceCache::Counts counts = cache->counts();
+    if (counts.refused > 0) {
+        warn_once("refused copy", describe_refusal(options.cache, counts));
+    }
+    if (counts.damaged > 0) {
+        warn_once("damaged copy", describe_damage(options.cache, counts));
+    }
+}
+
+void Pipeline::Parts::warn_about_empty_batch(const Outcome& outcome) {
+    std::string_view kind = "short batch";
+    std::string reason = "the last batch of the epoch has too few samples for all ranks";
+    std::string advice = ", or set remainder to drop";
+    if (outcome.records > 0) {
+        kind = outcome.parsed == 0 ? "malformed batch" : "mapped batch";
+        reason = outcome.parsed == 0
+                     ? "all of its records in this step are malformed, and were left out: the first one, " +
+                           outcome.malformed.first
+                     : "the functions of maps left all of them out";
+        advice.clear();
+    }
+    warn_once(kind,
+              fmt::format("this rank has no samples in step {} of epoch {} (counted from 0), because {}; take part "
+                          "in this step with gradients of zero (a mean over no samples, or with weights that are "
+                          "all 0, would be NaN){}",
+                          position.step, position.epoch, reason, advice));
+}
+
+void Pipeline::Parts::look_at_empty_epoch(const Outcome& outcome) {
+    // Other ranks, also those of other hosts with data of their own, may have batches in an epoch in which this rank
+    // has none. This rank then takes part by join(), and each epoch takes as long as theirs. A loop that waits for a
+    // batch in vain passes through many epochs in a moment. A FIFO cannot: each epoch waits for a writer.
+    constexpr std::int64_t kMostInARow = 100;
+    constexpr std::int64_t kMoment = 10'000'000'000;  // nanoseconds
+    std::string text = fmt::format("epoch {} (counted from 0) has no batch, because {}", position.epoch,
+                                   reason_of_empty_epoch(options));
+    if (outcome.malformed.count > 0) {
+        text += fmt::format("; {} malformed records were left out, the first one: {}", outcome.malformed.count,
+                            outcome.malformed.first);
+    }
+    const std::int64_t now = nanoseconds_now();
+    if (empty_epochs++ == 0) {
+        first_empty_epoch = now;
+    }
+    if (options.epochs != 0 || has_fifo(options) || empty_epochs < kMostInARow) {
+        warn_once("empty epoch", text);
+        return;
+    }
+    if (now - first_empty_epoch > kMoment) {
+        empty_epochs = 0;  // counts the next ones anew
+        return;
+    }
+    error = std::make_exception_ptr(
+        InvalidArgument(fmt::format("input: {}; epochs is 0, so a loop that waits for a batch would never end", text)));
+    std::rethrow_exception(error);
+}
+
+void Pipeline::Parts::check(const Outcome& outcome) {
+    error = outcome.error;
+    if (error == nullptr && malformed_in_epoch + outcome.malformed.count > options.malformed_limit) {
+        error = std::make_exception_ptr(
+            InvalidArgument(too_many(outcome.malformed, malformed_in_epoch, options.malformed_limit)));
+    }
+    if (error != nullptr) {
+        std::rethrow_exception(error);
+    }
+    malformed_in_epoch += outcome.malformed.count;
+    statistics.malformed += outcome.malformed.count;
+}
+
+void Pipeline::Parts::end_epoch(const Outcome& outcome) {
+    warn_about_cache();
+    if (position.step == 0) {
+        look_at_empty_epoch(outcome);
+    } else {
+        empty_epochs = 0;
+    }
+    malformed_in_epoch = 0;
+    ++position.epoch;
+    position.step = 0;
+    finished = options.epochs != 0 && position.epoch >= options.epochs;
+}
+
+void Pipeline::Parts::give_back(Batch&& batch) {
+    try {
+        workers->recycle(std::move(batch));
+    } catch (...) {
+        error = std::current_exception();
+        throw;
+    }
+}
+
 Pipeline::Pipeline(PipelineOptions options) : parts_(std::make_unique<Parts>()) {
     parts_->options = std::move(options);
     PipelineOptions& given = parts_->options;
-    complete(given).throw_if_failed();
+    const HostShare share = host_share();
+    complete(given, share).throw_if_failed();
     find_header(given, parts_->header).throw_if_failed();
     std::vector<std::unique_ptr<Parser>> parsers;
     make_parsers(given, parts_->header, parsers).throw_if_failed();
@@ -103,7 +251,7 @@ Pipeline::Pipeline(PipelineOptions options) : parts_(std::make_unique<Parts>()) 
         cache.status().throw_if_failed();
         parts_->cache = std::move(cache).value();
     }
-    parts_->warnings = find_waste(given);
+    parts_->warnings = find_waste(given, share);
     parts_->position = {given.start.epoch, given.start.step, fingerprint_of(given)};
     parts_->finished = given.epochs != 0 && given.start.epoch >= given.epochs;
     try {
@@ -141,29 +289,18 @@ bool Pipeline::next(Batch& batch) {
         parts.finished = true;
         return false;
     }
-    if (outcome.error == nullptr &&
-        parts.statistics.malformed + outcome.malformed.count > parts.options.malformed_limit) {
-        outcome.error = std::make_exception_ptr(
-            InvalidArgument(too_many(outcome.malformed, parts.statistics.malformed, parts.options.malformed_limit)));
-    }
-    if (outcome.error != nullptr) {
-        parts.error = outcome.error;
-        std::rethrow_exception(parts.error);
-    }
-    parts.statistics.malformed += outcome.malformed.count;
+    parts.check(outcome);
     if (outcome.ends_epoch) {
-        ++parts.position.epoch;
-        parts.position.step = 0;
-        parts.finished = parts.options.epochs != 0 && parts.position.epoch >= parts.options.epochs;
+        parts.end_epoch(outcome);
         return false;
     }
-    parts.workers->recycle(std::exchange(batch, std::move(outcome.batch)));
-    if (batch.rows() == 0 && outcome.malformed.count == 0 && !std::exchange(parts.has_warned, true)) {
-        warn_about_empty_batch(parts.position);
+    parts.give_back(std::exchange(batch, std::move(outcome.batch)));
+    if (batch.counted() == 0) {
+        parts.warn_about_empty_batch(outcome);
     }
     ++parts.position.step;
     ++parts.statistics.batches;
-    parts.statistics.records += batch.rows();
+    parts.statistics.records += batch.counted();
     parts.statistics.bytes += outcome.bytes;
     return true;
 }

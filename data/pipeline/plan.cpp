@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -13,7 +12,6 @@
 #include <utility>
 #include <variant>
 
-#include "base/system/cores.hpp"
 #include "base/text.hpp"
 #include "data/sources/source_cache.hpp"
 #include "rueda/training/random.hpp"
@@ -66,12 +64,12 @@ Status check_numbers(const PipelineOptions& options) {
             "them may be negative",
             options.shuffle, options.epochs, options.malformed_limit, options.threads, options.prefetch);
     }
+    constexpr std::int64_t kMostPrefetched = std::int64_t{1} << 16;
+    if (options.prefetch > kMostPrefetched) {
+        return refuse("prefetch", options.prefetch,
+                      fmt::format("at most {} batches, all of which are held in memory", kMostPrefetched));
+    }
     return {};
-}
-
-bool has_fifo(const PipelineOptions& options) {
-    return std::any_of(options.sources.begin(), options.sources.end(),
-                       [](const Source& source) { return source.kind == SourceKind::fifo; });
 }
 
 /// Whether the lanes read the whole sources and split them into records.
@@ -79,7 +77,20 @@ bool is_split(const Format& format) {
     return !std::holds_alternative<WholeFiles>(format) && !std::holds_alternative<Safetensors>(format);
 }
 
+/// Whether the texts are equal if ASCII letters may differ in case.
+bool is_same_word(std::string_view text, std::string_view word) {
+    return std::ranges::equal(text, word, [](char one, char other) {
+        return one == other || (one >= 'A' && one <= 'Z' && one - 'A' + 'a' == other);
+    });
+}
+
 Status check_cache(const PipelineOptions& options) {
+    if (options.cache != kMemoryCache && is_same_word(options.cache, kMemoryCache)) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: cache is '{0}'; expected \"memory\" in lower case for the memory of the process, or "
+                       "\"./{0}\" for a folder of this name",
+                       options.cache);
+    }
     if (options.cache.empty() || (is_split(options.format) && !has_fifo(options))) {
         return {};
     }
@@ -95,6 +106,10 @@ Status check_lanes(const PipelineOptions& options) {
         return failure(
             ErrorCode::invalid_argument,
             "pipeline: there are no sources; expected at least one, for example files(\"train-*.tfrecord\")");
+    }
+    if (std::ranges::find(options.sources, "", &Source::name) != options.sources.end()) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: the name of a source is empty; expected a path, or a name for bytes in memory");
     }
     if (options.lanes < 1 || options.lanes > sources || options.lanes > options.batch) {
         return refuse("lanes", options.lanes,
@@ -118,6 +133,22 @@ Status check_lanes(const PipelineOptions& options) {
     return {};
 }
 
+bool drops_remainder(const PipelineOptions& options) {
+    return options.drop_remainder || options.remainder == Remainder::drop;
+}
+
+Status check_remainder(const PipelineOptions& options) {
+    if (options.drop_remainder && options.remainder == Remainder::pad) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: drop_remainder is true, and remainder is pad; expected one of the two");
+    }
+    if (options.remainder == Remainder::pad && options.weights.empty()) {
+        return failure(ErrorCode::invalid_argument,
+                       "pipeline: remainder is pad, and weights is empty; give the column of weights a name");
+    }
+    return {};
+}
+
 Status check_start(const PipelineOptions& options) {
     const Position& start = options.start;
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
@@ -131,7 +162,7 @@ Status check_start(const PipelineOptions& options) {
         return failure(
             ErrorCode::invalid_argument,
             "pipeline: start belongs to a pipeline with other options (fingerprint {:016x}, expected {:016x}), so "
-            "samples would be lost or repeated; use the same seed, batch, shuffle, lanes, drop_remainder and "
+            "samples would be lost or repeated; use the same seed, batch, shuffle, lanes, remainder = drop or not, and "
             "names of sources; rank, size, threads and prefetch may differ",
             start.fingerprint, fingerprint_of(options));
     }
@@ -162,6 +193,9 @@ std::pair<std::uint64_t, std::size_t> size_of_files(std::span<const Source> sour
     std::uint64_t bytes = 0;
     std::size_t compressed = 0;
     for (const Source& source : sources) {
+        if (source.kind != SourceKind::file) {
+            continue;  // there is no cache for FIFOs and bytes in memory
+        }
         std::error_code error;
         const auto size = std::filesystem::file_size(source.name, error);
         bytes += error ? 0 : size;
@@ -170,7 +204,8 @@ std::pair<std::uint64_t, std::size_t> size_of_files(std::span<const Source> sour
     return {bytes, compressed};
 }
 
-void find_waste_of_memory_cache(const PipelineOptions& options, std::vector<std::string>& found) {
+void find_waste_of_memory_cache(const PipelineOptions& options, const HostShare& share,
+                                std::vector<std::string>& found) {
     if (options.epochs == 1) {
         found.emplace_back("cache = \"memory\" keeps the files for later epochs, and there is only one epoch");
     }
@@ -181,20 +216,35 @@ void find_waste_of_memory_cache(const PipelineOptions& options, std::vector<std:
             "cache "
             "keeps anyway; this is useful only if the page cache loses them");
     }
-    // Each rank reads its own files only if the lanes can be divided by the ranks.
-    const std::uint64_t kept =
-        options.lanes % options.size == 0 ? bytes / static_cast<std::uint64_t>(options.size) : bytes;
+    // Each reader has its own files only if the lanes can be divided by the readers. Otherwise, each of them keeps a
+    // copy of all files.
+    const bool is_divided = options.lanes % options.size == 0;
+    const std::uint64_t of_rank = is_divided ? bytes / static_cast<std::uint64_t>(options.size) : bytes;
+    // If the samples are divided by hosts (size = cross_size), all ranks of a host read the same files. With a single
+    // reader, this rank may be the only one that reads.
+    const bool is_by_host = options.size > 1 && options.size == share.hosts;
+    const int ranks = is_by_host ? share.ranks : std::min(options.size, share.ranks);
+    const std::uint64_t kept = of_rank * static_cast<std::uint64_t>(ranks);
     const CacheMemory memory = memory_for_cache();
     if (kept > memory.available_bytes - memory.reserve_bytes) {
+        const std::string whose =
+            ranks == 1 ? "this rank's files have"
+                       : fmt::format("{} ranks on this host keep {}, which together have", ranks,
+                                     is_divided && !is_by_host ? "files of their own" : "copies of the same files");
         found.push_back(fmt::format(
-            "cache = \"memory\" is too large: this rank's files have {} on the disk{}, and {} of memory are available, "
-            "a quarter of which is left to the program; what does not fit is read anew in each epoch; use a folder",
-            base::format_bytes(kept), compressed == 0 ? "" : ", decompressed more",
-            base::format_bytes(memory.available_bytes)));
+            "cache = \"memory\" is too large: {} {} on the disk{}, and {} of memory are available, a quarter of which "
+            "is left to the program; what does not fit is read anew in each epoch; use a folder{}",
+            whose, base::format_bytes(kept), compressed == 0 ? "" : ", decompressed more",
+            base::format_bytes(memory.available_bytes), ranks == 1 ? "" : ", which all ranks of a host can share"));
     }
 }
 
 }  // namespace
+
+bool has_fifo(const PipelineOptions& options) {
+    return std::any_of(options.sources.begin(), options.sources.end(),
+                       [](const Source& source) { return source.kind == SourceKind::fifo; });
+}
 
 std::vector<LanePlan> plan_lanes(const PipelineOptions& options) {
     const std::int64_t mine_begin = options.batch * options.rank / options.size;
@@ -235,13 +285,15 @@ void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoc
     shuffle_items(records, Random(lane_seed, static_cast<std::uint64_t>(window)));
 }
 
-Status complete(PipelineOptions& options) {
+Status complete(PipelineOptions& options, const HostShare& share) {
     RUEDA_RETURN_IF_FAILED(check_numbers(options));
     RUEDA_RETURN_IF_FAILED(check_lanes(options));
+    RUEDA_RETURN_IF_FAILED(check_remainder(options));
     RUEDA_RETURN_IF_FAILED(check_start(options));
+    options.remainder = drops_remainder(options) ? Remainder::drop : options.remainder;
     if (options.threads == 0) {
         constexpr int kMostByDefault = 8;  // more threads would mostly wait for memory
-        options.threads = std::clamp(static_cast<int>(std::ceil(base::usable_cores())), 1, kMostByDefault);
+        options.threads = std::min(share.threads, kMostByDefault);
     }
     if (options.prefetch == 0) {
         options.prefetch = options.threads + 2;
@@ -255,7 +307,7 @@ std::uint64_t fingerprint_of(const PipelineOptions& options) {
     fingerprint.add_number(static_cast<std::uint64_t>(options.batch));
     fingerprint.add_number(static_cast<std::uint64_t>(options.shuffle));
     fingerprint.add_number(static_cast<std::uint64_t>(options.lanes));
-    fingerprint.add_number(options.drop_remainder ? 1 : 0);
+    fingerprint.add_number(drops_remainder(options) ? 1 : 0);
     for (const Source& source : options.sources) {
         const std::size_t slash = source.name.rfind('/');
         fingerprint.add(std::string_view(source.name).substr(slash == std::string::npos ? 0 : slash + 1));
@@ -264,10 +316,15 @@ std::uint64_t fingerprint_of(const PipelineOptions& options) {
     return fingerprint.value();
 }
 
-std::vector<std::string> find_waste(const PipelineOptions& options) {
+std::vector<std::string> find_waste(const PipelineOptions& options, const HostShare& share) {
     std::vector<std::string> found;
-    if (options.cache == kMemoryCache) {
-        find_waste_of_memory_cache(options, found);
+    if (!options.cache.empty() &&
+        std::ranges::find(options.sources, SourceKind::file, &Source::kind) == options.sources.end()) {
+        found.push_back(fmt::format(
+            "cache = '{}' keeps nothing, because all sources are bytes in memory; they are decompressed in each epoch",
+            options.cache));
+    } else if (options.cache == kMemoryCache) {
+        find_waste_of_memory_cache(options, share, found);
     }
     const auto sources = static_cast<std::int64_t>(options.sources.size());
     // With the other formats, each rank reads only its own samples.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "data/pipeline/host_share.hpp"
 #include "rueda/data/pipeline.hpp"
 
 namespace rueda::data {
@@ -20,6 +21,9 @@ struct LanePlan {
     std::int64_t window = 0;  ///< length of a window; 0: the records are not permuted
 };
 
+/// Whether a source is a FIFO.
+[[nodiscard]] bool has_fifo(const PipelineOptions& options);
+
 /// Returns the lanes from which this rank takes samples.
 [[nodiscard]] std::vector<LanePlan> plan_lanes(const PipelineOptions& options);
 
@@ -32,13 +36,13 @@ void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoc
              std::int64_t window);
 
 /// Checks the options, and replaces the zeros that stand for defaults.
-[[nodiscard]] Status complete(PipelineOptions& options);
+[[nodiscard]] Status complete(PipelineOptions& options, const HostShare& share);
 
 /// Returns a number that differs (with a probability of almost 1) if the order of the samples differs. It is a hash of
 /// the options that determine this order, and of the names of the sources without their folders.
 [[nodiscard]] std::uint64_t fingerprint_of(const PipelineOptions& options);
 
 /// Returns the texts of Pipeline::warnings().
-[[nodiscard]] std::vector<std::string> find_waste(const PipelineOptions& options);
+[[nodiscard]] std::vector<std::string> find_waste(const PipelineOptions& options, const HostShare& share);
 
 }  // namespace rueda::data

@@ -11,6 +11,11 @@
 namespace rueda::data {
 
 std::string describe_slowest(const Statistics& statistics) {
+    // The times of a shorter run come from the start of the threads, so they do not say which stage is slow.
+    constexpr double kShortRunSeconds = 1.0;
+    if (statistics.batches == 0 || statistics.seconds < kShortRunSeconds) {
+        return {};
+    }
     // If the consumer waited for a smaller share of the time than this, the wait is only the ordinary cost of handing
     // over batches.
     constexpr double kNoticeable = 0.02;
@@ -32,10 +37,13 @@ std::string summarize(const Statistics& statistics) {
     const double seconds = std::max(statistics.seconds, 1e-9);
     std::string text = fmt::format(
         "input: {} batches, {} samples, {} in {:.2f} s ({:.0f} samples/s); the consumer waited {:.2f} s "
-        "({:.0f} %); {}",
+        "({:.0f} %)",
         statistics.batches, statistics.records, base::format_bytes(static_cast<std::uint64_t>(statistics.bytes)),
         statistics.seconds, static_cast<double>(statistics.records) / seconds, statistics.consumer_waited,
-        100 * statistics.consumer_waited / seconds, describe_slowest(statistics));
+        100 * statistics.consumer_waited / seconds);
+    if (const std::string slowest = describe_slowest(statistics); !slowest.empty()) {
+        text += "; " + slowest;
+    }
     if (statistics.malformed > 0) {
         text += fmt::format("; {} malformed records were left out", statistics.malformed);
     }

@@ -8,7 +8,8 @@
 
 namespace rueda::data {
 
-/// Names the stage that determined the speed, and says what would help.
+/// Names the stage that determined the speed, and says what would help. Returns an empty text for a run of less than a
+/// second or without batches.
 [[nodiscard]] std::string describe_slowest(const Statistics& statistics);
 /// Returns the line of Pipeline::summary().
 [[nodiscard]] std::string summarize(const Statistics& statistics);

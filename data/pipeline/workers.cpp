@@ -2,8 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "data/pipeline/workers.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "data/pipeline/padding.hpp"
 
 namespace rueda::data {
 
@@ -16,6 +21,33 @@ std::exception_ptr to_exception(const Status& status) {
         return std::current_exception();
     }
     return nullptr;
+}
+
+template <class Function>
+void for_each_array(Batch& batch, const Function& function) {
+    for (Column& column : batch.columns()) {
+        for (Array* const array : {&column.data, &column.offset_data}) {
+            if (array->data() != nullptr) {
+                function(array->data());
+            }
+        }
+    }
+}
+
+/// Notes the work that a device still has to do with the arrays of a batch.
+void note_work(Batch& batch) {
+    if (batch.memory() != nullptr && batch.memory()->note_work != nullptr) {
+        for_each_array(batch, batch.memory()->note_work);
+    }
+}
+
+/// Whether the devices have done the noted work.
+bool is_idle(Batch& batch) {
+    bool all = true;
+    if (batch.memory() != nullptr && batch.memory()->is_idle != nullptr) {
+        for_each_array(batch, [&](void* memory) { all = all && batch.memory()->is_idle(memory); });
+    }
+    return all;
 }
 
 /// Adds the time since the last call to a counter.
@@ -31,7 +63,8 @@ private:
     std::int64_t since_ = nanoseconds_now();
 };
 
-std::vector<std::string> names_of_columns(Parser& parser) {
+/// Returns the names of the columns before the map functions. Throws InvalidArgument if two columns have the same name.
+std::vector<std::string> names_of_columns(Parser& parser, const PipelineOptions& options) {
     Batch batch;
     parser.begin(batch, 0);
     parser.end(0);
@@ -39,7 +72,23 @@ std::vector<std::string> names_of_columns(Parser& parser) {
     for (const Column& column : batch.columns()) {
         names.push_back(column.name);
     }
+    if (options.remainder == Remainder::pad) {
+        if (std::ranges::find(names, options.weights) != names.end()) {
+            throw InvalidArgument(fmt::format(
+                "pipeline: remainder is pad, and the column of weights has the name '{}', like a column of the format; "
+                "give `weights` another name",
+                options.weights));
+        }
+    }
     return names;
+}
+
+std::int64_t rows_of_full_batch(const PipelineOptions& options) {
+    std::int64_t rows = 0;
+    for (const LanePlan& plan : plan_lanes(options)) {
+        rows += plan.share_end - plan.share_begin;
+    }
+    return rows;
 }
 
 }  // namespace
@@ -47,7 +96,8 @@ std::vector<std::string> names_of_columns(Parser& parser) {
 Workers::Workers(const PipelineOptions& options, const std::string& header, SourceCache* cache,
                  std::vector<std::unique_ptr<Parser>> parsers)
     : options_(options),
-      column_names_(names_of_columns(*parsers.front())),
+      full_rows_(rows_of_full_batch(options)),
+      column_names_(names_of_columns(*parsers.front(), options)),
       assembly_(options, header, cache),
       slots_(static_cast<std::size_t>(options.prefetch)),
       parsers_(std::move(parsers)) {
@@ -109,13 +159,31 @@ void Workers::recycle(Batch&& batch) {
     const bool fits = columns.size() >= column_names_.size() &&
                       std::equal(column_names_.begin(), column_names_.end(), columns.begin(),
                                  [](const std::string& name, const Column& column) { return column.name == name; });
-    if (!fits || batch.memory() != options_.memory) {
-        return;  // for example the caller's first batch, which is empty
+    const bool has_memory = std::ranges::all_of(columns, [this](const Column& column) {
+        return column.data.memory() == options_.memory && column.offset_data.memory() == options_.memory;
+    });
+    if (!fits || !has_memory || batch.memory() != options_.memory) {
+        // This batch cannot be filled again. For example, the caller's first batch is empty, or the program has put
+        // arrays of other memory into it.
+        return;
     }
-    // The columns that map functions added are removed, because these functions will add them again to the next batch.
-    batch.keep_columns(column_names_.size());
-    const std::lock_guard lock(mutex_);
-    recycled_.push_back(std::move(batch));
+    note_work(batch);
+    Batch oldest;
+    {
+        const std::lock_guard lock(mutex_);
+        recycled_.push_back(std::move(batch));
+        if (recycled_.size() <= slots_.size()) {
+            return;
+        }
+        oldest = std::move(recycled_.front());
+        recycled_.erase(recycled_.begin());
+    }
+    // While a device was slow, the workers made further batches. They are given up when the device has caught up. The
+    // device is asked without the lock, for which the workers wait.
+    if (!is_idle(oldest)) {
+        const std::lock_guard lock(mutex_);
+        recycled_.insert(recycled_.begin(), std::move(oldest));
+    }
 }
 
 void Workers::add_to(Statistics& statistics) const {
@@ -187,22 +255,8 @@ Outcome Workers::parse(Work& work, Parser& parser) {
         return outcome;
     }
     if (!work.ends_epoch) {
-        Stopwatch stopwatch;
         outcome.batch = fresh_batch();
-        outcome.batch.set_place(work.epoch, work.step);
-        outcome.malformed = parse_all(parser, work.records, outcome.batch, [&](std::uint32_t source) {
-            return name_in_epoch(options_.sources[source], work.epoch);
-        });
-        for (const Record& record : work.records) {
-            outcome.bytes += static_cast<std::int64_t>(record.size);
-        }
-        outcome.bytes += static_cast<std::int64_t>(parser.bytes_read());
-        work.windows.clear();
-        stopwatch.add_to(parsing_);
-        for (const auto& map : options_.maps) {
-            map(outcome.batch);
-        }
-        stopwatch.add_to(mapping_);
+        fill(outcome.batch, work, parser, outcome);
     }
     if (work.lost > 0) {
         outcome.malformed.count += work.lost;
@@ -211,7 +265,51 @@ Outcome Workers::parse(Work& work, Parser& parser) {
     return outcome;
 }
 
+void Workers::fill(Batch& batch, Work& work, Parser& parser, Outcome& outcome) {
+    Stopwatch stopwatch;
+    batch.set_place(work.epoch, work.step);
+    outcome.malformed = parse_all(parser, work.records, batch, [&](std::uint32_t source) {
+        return name_in_epoch(options_.sources[source], work.epoch);
+    });
+    outcome.records = static_cast<std::int64_t>(work.records.size());
+    outcome.parsed = batch.rows();
+    for (const Record& record : work.records) {
+        outcome.bytes += static_cast<std::int64_t>(record.size);
+    }
+    outcome.bytes += static_cast<std::int64_t>(parser.bytes_read());
+    work.windows.clear();
+    stopwatch.add_to(parsing_);
+    for (const auto& map : options_.maps) {
+        map(batch);
+    }
+    // The map functions see samples only. They may leave rows out, so the weights are added after them.
+    if (options_.remainder == Remainder::pad) {
+        add_weights(batch, options_.weights);
+        pad_rows(batch, full_rows_);
+    }
+    stopwatch.add_to(mapping_);
+}
+
 Batch Workers::fresh_batch() {
+    // The device is asked without the lock, for which next() waits. Meanwhile, another worker may miss an idle batch;
+    // it makes a new one.
+    std::vector<Batch> busy;
+    Batch batch = newest_recycled();
+    while (!batch.columns().empty() && !is_idle(batch)) {
+        busy.push_back(std::move(batch));
+        batch = newest_recycled();
+    }
+    // The columns that were added after parsing are removed, because they will be added again. recycle() could not free
+    // their memory, because a device may have read it then.
+    batch.keep_columns(column_names_.size());
+    const std::lock_guard lock(mutex_);
+    recycled_.insert(recycled_.end(), std::make_move_iterator(busy.rbegin()), std::make_move_iterator(busy.rend()));
+    return batch;
+}
+
+/// Takes the batch that came back last, which is the most likely one to be in the processor's caches. Returns a new
+/// batch without columns if there is none.
+Batch Workers::newest_recycled() {
     const std::lock_guard lock(mutex_);
     if (recycled_.empty()) {
         return Batch(options_.memory);

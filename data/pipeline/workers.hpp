@@ -26,6 +26,8 @@ struct Outcome {
     bool ends_epoch = false;
     Batch batch;
     std::int64_t bytes = 0;
+    std::int64_t records = 0;  ///< number of this rank's records in the step
+    std::int64_t parsed = 0;   ///< number of these records that are not malformed
     MalformedRecords malformed;
     std::exception_ptr error;
 };
@@ -62,9 +64,12 @@ private:
     [[nodiscard]] bool wait_for_room(std::int64_t& number);
     void finish(std::int64_t number, Outcome&& outcome);
     [[nodiscard]] Outcome parse(Work& work, Parser& parser);
+    void fill(Batch& batch, Work& work, Parser& parser, Outcome& outcome);
     [[nodiscard]] Batch fresh_batch();
+    [[nodiscard]] Batch newest_recycled();
 
     const PipelineOptions& options_;
+    const std::int64_t full_rows_;           ///< the number of this rank's rows in a full batch
     std::vector<std::string> column_names_;  ///< the columns of a batch before the map functions
     std::mutex assembly_mutex_;  ///< guards assembly_; a worker locks it before mutex_, and holds it while the worker
                                  ///< waits for a lane

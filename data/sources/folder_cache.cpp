@@ -14,6 +14,7 @@
 
 #include "base/system/atomic_file.hpp"
 #include "base/unique_fd.hpp"
+#include "data/sources/checked_copy.hpp"
 #include "data/sources/source_cache.hpp"
 
 namespace rueda::data {
@@ -51,19 +52,18 @@ class FileEntry final : public CacheEntry {
 public:
     FileEntry(base::UniqueFd lock, base::AtomicFile file) : lock_(std::move(lock)), file_(std::move(file)) {}
 
-    Status add(std::span<const std::byte> bytes) override { return file_.write(bytes); }
-    Status finish() override { return file_.commit(); }
+    Status add(std::span<const std::byte> bytes) override { return file_.add(bytes); }
+    Status finish() override { return file_.finish(); }
 
 private:
     base::UniqueFd lock_;  // declared first: the destructors remove an incomplete copy before they free the lock
-    base::AtomicFile file_;
+    CheckedWriter file_;
 };
 
 class FolderCache final : public SourceCache {
 public:
     explicit FolderCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-private:
     /// A file that was changed or replaced gets another name, so an old copy of it is not used.
     std::string name_of_copy(const Source& source) const override {
         struct stat info {};
@@ -72,16 +72,24 @@ private:
         if (error || ::stat(path.c_str(), &info) != 0) {
             return "";
         }
-        // The beginning of the name is for people who look at the folder. It is cut, because names of files have at
+        // The end of the name stands for the format of the copy, which has had checksums since this name exists. The
+        // beginning of the name is for people who look at the folder. It is cut, because names of files have at
         // most 255 bytes.
         constexpr std::size_t kShown = 100;
         const auto changed = static_cast<unsigned long long>(info.st_mtim.tv_sec) * 1'000'000'000ULL +
                              static_cast<unsigned long long>(info.st_mtim.tv_nsec);
-        return fmt::format("{}.{:016x}-{:x}-{:x}-{}", path.filename().string().substr(0, kShown),
+        return fmt::format("{}.{:016x}-{:x}-{:x}-{}-checked", path.filename().string().substr(0, kShown),
                            XXH3_64bits(path.native().data(), path.native().size()), info.st_size, changed,
                            static_cast<int>(compression_of(source)));
     }
 
+    void drop(const std::string& copy) override {
+        // Another process may have made a new copy since then. If it is deleted here, the next epoch makes it again.
+        std::error_code ignored;
+        std::filesystem::remove(folder_ / copy, ignored);
+    }
+
+private:
     std::unique_ptr<ByteStream> find(const std::string& copy) override {
         struct stat info {};
         // A copy of another user is not used, because that user could have written anything.
@@ -89,7 +97,7 @@ private:
             return nullptr;
         }
         auto stream = open_file(folder_ / copy);
-        return stream.is_ok() ? std::move(stream).value() : nullptr;
+        return stream.is_ok() ? read_checked(std::move(stream).value(), folder_ / copy) : nullptr;
     }
 
     Result<std::unique_ptr<CacheEntry>> begin(const std::string& copy) override {
@@ -120,10 +128,11 @@ Result<std::unique_ptr<SourceCache>> make_folder_cache(const std::string& folder
                        folder, error.message());
     }
     if (::access(folder.c_str(), W_OK | X_OK) != 0) {
-        return failure(ErrorCode::invalid_argument,
-                       "pipeline: files cannot be written to the folder of the cache: {}; name a folder that this user "
-                       "may write to, or \"memory\"",
-                       base::file_failure(folder, "access", errno).message());
+        return failure(
+            ErrorCode::invalid_argument,
+            "pipeline: files cannot be written to the folder of the cache, '{}': {}; name a folder that this "
+            "user may write to, or \"memory\"",
+            folder, std::generic_category().message(errno));
     }
     return std::unique_ptr<SourceCache>(std::make_unique<FolderCache>(folder));
 }

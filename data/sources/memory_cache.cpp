@@ -64,8 +64,13 @@ public:
         files_[name] = std::move(bytes);
     }
 
-private:
     std::string name_of_copy(const Source& source) const override { return source.name; }
+    void drop(const std::string& copy) override {
+        const std::lock_guard lock(mutex_);
+        files_.erase(copy);
+    }
+
+private:
     std::unique_ptr<ByteStream> find(const std::string& copy) override {
         const std::lock_guard lock(mutex_);
         const auto found = files_.find(copy);
@@ -75,7 +80,7 @@ private:
 
     const std::function<std::uint64_t()> available_bytes_;
     const std::uint64_t reserve_bytes_;
-    std::mutex mutex_;  ///< guards files_; no other lock is taken while it is held
+    std::mutex mutex_;  ///< guards files_; no other lock is taken while this mutex is held
     std::unordered_map<std::string, std::shared_ptr<const KeptBytes>> files_;
 };
 

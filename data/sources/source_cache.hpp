@@ -35,27 +35,34 @@ public:
     struct Counts {
         std::int64_t opened = 0;    ///< files whose copy was opened
         std::int64_t refused = 0;   ///< attempts to keep a copy that failed
-        std::string first_refusal;  ///< why the first of them failed
+        std::string first_refusal;  ///< why the first of these attempts failed
+        std::int64_t damaged = 0;   ///< copies that could not be read to their end
+        std::string first_damage;   ///< what was wrong with the first of these copies
     };
 
     virtual ~SourceCache() = default;
     /// Opens the copy of the source, or else the source. The result is the same as that of open_stream(). A copy that
-    /// cannot be kept is no failure, but is counted. The stream must not outlive this object.
+    /// cannot be kept is no failure, but is counted. If a copy is damaged, the stream goes on with the bytes of the
+    /// source, counts the damage, and drops the copy. `stop` and this object must outlive the stream.
     [[nodiscard]] Result<std::unique_ptr<ByteStream>> open(const Source& source, std::int64_t epoch,
                                                            const StopSignal& stop);
     /// Counts an attempt to keep a copy that failed.
     void note_refusal(const Status& reason);
+    /// Counts a copy that is damaged.
+    void note_damage(const Status& reason);
     [[nodiscard]] Counts counts() const;
-
-private:
     /// Returns the name of the file's copy. If the file cannot be looked at, the name is empty, and no copy is made.
     [[nodiscard]] virtual std::string name_of_copy(const Source& source) const = 0;
+    /// Deletes the copy, so that the next reader makes it again.
+    virtual void drop(const std::string& copy) = 0;
+
+private:
     /// Opens the copy. The result is a null pointer if there is none.
     [[nodiscard]] virtual std::unique_ptr<ByteStream> find(const std::string& copy) = 0;
     /// Begins a copy. The result is a null pointer if another reader makes this copy now.
     [[nodiscard]] virtual Result<std::unique_ptr<CacheEntry>> begin(const std::string& copy) = 0;
 
-    mutable std::mutex mutex_;  ///< guards counts_; no other lock is taken while it is held
+    mutable std::mutex mutex_;  ///< guards counts_; no other lock is taken while this mutex is held
     Counts counts_;
 };
 

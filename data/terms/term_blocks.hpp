@@ -116,7 +116,7 @@ Status process_column(Column& column, Process&& process) {
                        "column '{}' has {} bytes and {} offsets; expected texts, with rows x {} + 1 offsets",
                        column.name, column.data.size(), offsets.size(), column.width);
     }
-    Array ids;
+    Array ids(column.data.memory());
     ids.resize((offsets.empty() ? 0 : offsets.size() - 1) * sizeof(std::int64_t));
     RUEDA_RETURN_IF_FAILED(process_blocks(
         TextTerms({reinterpret_cast<const char*>(column.data.data()), column.data.size()}, offsets),

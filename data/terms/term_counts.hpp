@@ -16,7 +16,7 @@
 namespace rueda::data {
 
 struct TermHash {
-    using is_transparent = void;  // so that a text can be found without making a string of it
+    using is_transparent = void;  // lets the map find a text without making a string of it
     [[nodiscard]] std::size_t operator()(std::string_view text) const noexcept { return hash_text(text); }
 };
 

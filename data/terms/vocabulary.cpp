@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 #include <utility>
 
 #include "base/settings/config.hpp"
@@ -63,7 +64,7 @@ struct Vocabulary::Parts {
     /// Replaces the counts that all ranks know by those of `sorted`.
     void keep_candidates(std::span<const TermCount> sorted) {
         TermCounts kept;
-        if (state.grows && !is_full()) {  // otherwise, no text can become a term
+        if (state.grows && !is_full()) {  // if this is false, no text can become a term
             const auto most = std::min(sorted.size(), static_cast<std::size_t>(options.most_unknown));
             for (const TermCount& each : sorted.first(most)) {
                 kept.emplace(each.text, each.count);
@@ -244,6 +245,26 @@ void Vocabulary::look_up_and_count(Column& column) {
     process_column(column, counting_unknown(*parts_)).throw_if_failed();
 }
 
+void Vocabulary::look_up_and_count(Column& column, std::int64_t counted) {
+    if (counted < 0) {
+        throw InvalidArgument(fmt::format(
+            "vocabulary: {} rows are to be counted; expected 0 or more, as Batch::counted() returns", counted));
+    }
+    // Rows of padding have no values in a ragged column, so all its values are counted.
+    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+    std::int64_t left = column.width == 0 || counted > kAll / column.width ? kAll : counted * column.width;
+    const auto count_first = [&left, count = counting_unknown(*parts_)](std::span<const std::string_view> terms,
+                                                                        std::span<std::int64_t> ids) {
+        const auto first = std::min(terms.size(), static_cast<std::size_t>(left));
+        if (first > 0) {
+            count(terms.first(first), ids.first(first));
+        }
+        std::ranges::fill(ids.subspan(first), 0);
+        left -= static_cast<std::int64_t>(first);
+    };
+    process_column(column, count_first).throw_if_failed();
+}
+
 std::string Vocabulary::unmerged() const { return to_message(parts_->fingerprint(), parts_->unmerged); }
 
 std::int64_t Vocabulary::merge(std::string_view messages) {
@@ -259,7 +280,8 @@ std::int64_t Vocabulary::merge(std::string_view messages) {
                 rank));
         }
     }
-    // Otherwise this rank's counts are not among those of the ranks, and would be lost.
+    // The messages must contain the counts of this rank's vocabulary in its present state. Other messages would not
+    // have these counts, and the counts would be lost.
     if (ranks.empty() || ranks.front().fingerprint != parts_->fingerprint()) {
         throw InvalidArgument(
             ranks.empty() ? "vocabulary: merge() got no bytes; give it the bytes that unmerged() returned on all ranks"

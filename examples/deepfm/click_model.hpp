@@ -51,7 +51,7 @@ struct Weighted {
 
 /// Returns the area under the ROC curve of the samples. If the weights are the labels (0 or 1), this is the usual area.
 /// If the scores and the weights are the true probabilities, this is the expected area of a model that knows these
-/// probabilities, which is the best possible model (Bayes). The area counts only pairs of two different samples.
+/// probabilities. No model can be better (Bayes). The area counts only pairs of two different samples.
 [[nodiscard]] double weighted_auc(std::vector<Weighted> samples);
 
 }  // namespace deepfm

@@ -37,7 +37,7 @@ std::size_t length_to_keep(const std::filesystem::path& path, std::int64_t first
     std::ifstream file(path, std::ios::binary);
     std::string row;
     std::size_t length = 0;
-    while (std::getline(file, row) && !file.eof()) {  // with eof(), the row does not end with a newline
+    while (std::getline(file, row) && !file.eof()) {  // eof() is true if the row does not end with a newline
         if (length == 0 && row + "\n" != kHeader) {
             refuse_curve(path, "exists, but its first line is not 'step,epoch,loss'; name another file");
         }

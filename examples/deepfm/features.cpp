@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "rueda/error.hpp"
 
@@ -76,8 +77,7 @@ void check_examples(const Batch& batch, std::int64_t features) {
 constexpr std::string_view kEpochPlace = "{epoch}";
 
 /// Refuses a FIFO that several epochs would read. The end of an epoch is the end of the FIFO. If the writer opens the
-/// FIFO again before the reader has seen its end, two epochs become one, and the reader then waits for a writer
-/// forever.
+/// FIFO again before the reader has seen the end, two epochs become one. The reader then waits for a writer forever.
 void check_fifo(const std::string& path, std::int64_t epochs) {
     if (epochs > 1 && path.find(kEpochPlace) == std::string::npos) {
         throw InvalidArgument("--fifo with --epochs " + std::to_string(epochs) + " needs a FIFO for each epoch, but '" +
@@ -91,6 +91,7 @@ void check_fifo(const std::string& path, std::int64_t epochs) {
 
 void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features) {
     namespace data = rueda::data;
+    options.malformed_limit = input.malformed_limit;
     if (input.fifos) {
         if (input.lanes != 1) {
             throw InvalidArgument("--lanes is " + std::to_string(input.lanes) +
@@ -121,6 +122,26 @@ void set_input(rueda::data::PipelineOptions& options, const Input& input, std::i
     } else {
         options.format = data::Libsvm{.one_based = true};
         options.maps.emplace_back([features](Batch& batch) { check_libsvm(batch, features); });
+    }
+}
+
+void check_first_samples(const Input& input, std::int64_t features, const std::string& option) {
+    rueda::data::PipelineOptions all;
+    set_input(all, input, features);
+    bool is_empty = true;
+    for (const rueda::data::Source& source : all.sources) {
+        rueda::data::PipelineOptions one = all;
+        one.sources = {source};
+        one.lanes = 1;
+        one.batch = 1;
+        one.epochs = 1;
+        one.threads = 1;
+        rueda::data::Pipeline pipeline(std::move(one));
+        Batch batch;
+        is_empty = !pipeline.next(batch) && is_empty;
+    }
+    if (is_empty) {
+        throw InvalidArgument(option + " has no samples; give files that are not empty");
     }
 }
 

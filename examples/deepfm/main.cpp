@@ -10,19 +10,22 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "curve.hpp"
 #include "features.hpp"
 #include "model.hpp"
 #include "options.hpp"
-#include "progress.hpp"
 #include "rueda/data/pipeline.hpp"
 #include "rueda/rueda.hpp"
 #include "rueda/training/agreement.hpp"
+#include "rueda/training/batch.hpp"
 #include "rueda/training/checkpoint_manager.hpp"
 #include "rueda/training/evaluation.hpp"
+#include "rueda/training/job_summary.hpp"
 #include "rueda/training/parameters.hpp"
+#include "rueda/training/progress.hpp"
 #include "rueda/training/replicas.hpp"
 #include "rueda/training/sampler.hpp"
 
@@ -63,12 +66,12 @@ struct Worker {
     Samples samples = {};
     std::vector<float> slopes = {};
     double loss = 0.0;
-    std::span<const float> logits = {};  ///< of the last samples of an evaluation
+    std::span<const float> logits = {};  ///< the logits of the last samples of an evaluation
 };
 
 std::vector<Worker> make_workers(const Options& options) {
     std::vector<Worker> workers;
-    workers.push_back({DeepFm(options.features, options.embedding, options.hidden, options.seed)});
+    workers.push_back({DeepFm(options.features, options.embedding, options.hidden, options.seed, options.library)});
     while (workers.size() < static_cast<std::size_t>(options.replicas)) {
         workers.push_back({workers.front().model.make_replica()});
     }
@@ -94,8 +97,7 @@ public:
           replicas_(training::Adagrad{.initial_accumulator = kInitialAccumulator}, parameters_of(workers_),
                     {.op = rueda::ReduceOp::sum}),
           sums_(kStepSums),
-          sums_slot_("step sums"),
-          progress_(rueda::rank() == 0) {
+          sums_slot_("step sums") {
         model_tensors_.push_back(table_.values());
         for (const training::Parameter& parameter : replicas_.parameters()) {
             model_tensors_.push_back({parameter.name, parameter.values});
@@ -108,12 +110,13 @@ public:
         const data::Position start = restore();
         training::run_on_every_rank([&] { open_input(start); });
         training::run_on_root([this] {
+            check_first_samples(options_.test, options_.features, "--test");
             if (!options_.curve.empty()) {
                 curve_.open(options_.curve, step_);
             }
         });
         for (std::int64_t epoch = start.epoch; epoch < options_.epochs; ++epoch) {
-            train_epoch(epoch);
+            train_epoch(epoch, epoch == start.epoch ? start.step : 0);
         }
         if (start.epoch >= options_.epochs) {
             evaluate();  // nothing is left to train
@@ -168,12 +171,21 @@ private:
         for (const std::string& warning : input_->warnings()) {
             progress_.line("warning: " + warning);
         }
+        if (options_.batch % rueda::size() != 0) {
+            const std::int64_t least = options_.batch / rueda::size();
+            progress_.line("batch: " + std::to_string(options_.batch) + " samples over " +
+                           std::to_string(rueda::size()) + " processes, " + std::to_string(least) + " or " +
+                           std::to_string(least + 1) + " on each; every sample has the same weight");
+        }
     }
 
-    void train_epoch(std::int64_t epoch) {
+    /// Trains an epoch. If the run continues from a checkpoint, `before` steps of the epoch were trained already.
+    void train_epoch(std::int64_t epoch, std::int64_t before) {
         const auto begin = std::chrono::steady_clock::now();
+        progress_.restart("epoch " + std::to_string(epoch + 1) + ", step");
         double loss = 0.0;
         double rows = 0.0;
+        const std::int64_t first_step = step_;
         while (train_step()) {
             if (sums_[kRows] == 0.0) {
                 continue;
@@ -182,14 +194,15 @@ private:
             loss += sums_[kLoss];
             rows += sums_[kRows];
             samples_ += static_cast<std::int64_t>(sums_[kRows]);
+            summary_.step(has_samples_ ? batch_.counted() : 0);
             curve_.add(step_, epoch, mean);
-            progress_.step(epoch, step_, mean, samples_);
             ++step_;
+            show_progress(mean);
             // No checkpoint is saved after one rank has ended the epoch. A checkpoint has only one position of the
-            // input, but from then on the positions of the ranks may differ, because FIFOs may have different lengths.
+            // input. But from then on, the positions of the ranks may differ, because FIFOs may have different lengths.
             if (checkpoints_ && sums_[kEnded] == 0.0) {
                 if (step_ % options_.checkpoint_every == 0) {
-                    curve_.flush();  // so the curve has no gap if the job is killed after the checkpoint
+                    curve_.flush();  // without this, a job that is killed later would leave a gap in the curve
                 }
                 checkpoints_->save_when_due(snapshot(std::nullopt));
             }
@@ -199,14 +212,19 @@ private:
             throw rueda::InvalidArgument("--train has no samples; give files that are not empty");
         }
         evaluate();
-        char text[200];
-        std::snprintf(text, sizeof text, "epoch %lld/%lld  loss %.4f  test loss %.4f  AUC %.4f  %.0f samples/s",
+        const std::int64_t steps = step_ - first_step;
+        const std::string part = before == 0 ? ""
+                                             : " (of the last " + std::to_string(steps) + " of " +
+                                                   std::to_string(before + steps) + " steps)";
+        char text[250];
+        std::snprintf(text, sizeof text, "epoch %lld/%lld  loss %.4f%s  test loss %.4f  AUC %.4f  %.0f samples/s",
                       static_cast<long long>(epoch) + 1, static_cast<long long>(options_.epochs),
-                      loss / std::max(rows, 1.0), test_loss_, auc_, rows / seconds.count());
+                      loss / std::max(rows, 1.0), part.c_str(), test_loss_, auc_, rows / seconds.count());
         progress_.line(text);
         if (checkpoints_) {
             curve_.flush();
-            checkpoints_->wait();  // save() would otherwise skip this checkpoint if the last one is not complete
+            // without this wait, save() would skip this checkpoint if the last one is not complete
+            checkpoints_->wait();
             checkpoints_->save(snapshot(auc_));
         }
     }
@@ -382,6 +400,16 @@ private:
         }
     }
 
+    void show_progress(double loss) {
+        if (progress_.visible()) {
+            const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+            char text[100];
+            std::snprintf(text, sizeof text, "loss %.4f, %.0f samples/s", loss,
+                          static_cast<double>(samples_) / seconds.count());
+            progress_.step(step_, text);
+        }
+    }
+
     /// Returns what a checkpoint contains after `step_` steps.
     [[nodiscard]] training::Snapshot snapshot(std::optional<double> metric) const {
         training::Metadata values = course_of(options_);
@@ -392,13 +420,16 @@ private:
     void conclude() {
         if (input_) {
             progress_.line(input_->summary());
+            summary_.waited_for_data(input_->statistics().consumer_waited);
         }
+        summary_.finish({.checkpoints = checkpoints_ ? &*checkpoints_ : nullptr,
+                         .print = [this](std::string_view text) { progress_.line(text); }});
         char text[100];
         std::snprintf(text, sizeof text, "AUC %.6f after %lld steps with %d %s", auc_, static_cast<long long>(step_),
                       rueda::size(), rueda::size() == 1 ? "process" : "processes");
         progress_.line(
             text + (options_.replicas == 1 ? std::string() : " of " + std::to_string(options_.replicas) + " replicas"));
-        training::run_on_root([this] {  // after the result, which is right even if the curve was not written
+        training::run_on_root([this] {  // comes last, because the result is right even if the curve cannot be written
             curve_.close();
         });
     }
@@ -416,7 +447,9 @@ private:
     bool has_samples_ = false;  ///< whether batch_ has samples of this step
     std::vector<double, rueda::Allocator<double>> sums_;
     rueda::TensorSlot sums_slot_;
-    Progress progress_;
+    training::JobSummary summary_;
+    training::Progress progress_;  ///< without a bar, because the number of steps is not known
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
     Curve curve_;  ///< only rank 0 writes it
     std::exception_ptr failure_;
     bool epoch_ended_ = false;  ///< whether the epoch has ended on this rank
@@ -429,6 +462,20 @@ private:
     Pending pending_rows_;
 };
 
+/// Refuses a --batch that is no multiple of the replicas of all processes. Without replicas, the parts of the processes
+/// may differ by one sample, so that a job can continue with any number of processes.
+void check_batch(const Options& options) {
+    if (options.replicas == 1) {
+        return;
+    }
+    try {
+        (void)training::plan_batch({.size = options.batch, .workers = rueda::size() * options.replicas});
+    } catch (const rueda::InvalidArgument& error) {
+        throw rueda::InvalidArgument("--batch with " + std::to_string(rueda::size()) + " × " +
+                                     std::to_string(options.replicas) + " replicas: " + error.what());
+    }
+}
+
 /// Trains and evaluates. If one rank fails, for example because of its options, files or memory, run_on_every_rank
 /// makes all ranks fail. So no rank waits for a rank that has ended.
 void run(int argc, char** argv) {
@@ -440,7 +487,10 @@ void run(int argc, char** argv) {
         return;
     }
     std::optional<Trainer> trainer;
-    training::run_on_every_rank([&] { trainer.emplace(*options); });
+    training::run_on_every_rank([&] {
+        check_batch(*options);
+        trainer.emplace(*options);
+    });
     trainer->run();
 }
 

@@ -16,10 +16,6 @@ namespace {
 constexpr float kEpsilon = 1e-10F;
 constexpr float kInitialEmbedding = 0.03F;  ///< bound of the initial values
 
-float uniform(rueda::training::Random& random, float bound) {
-    return bound * static_cast<float>(2.0 * random.uniform() - 1.0);
-}
-
 template <class Dense>
 std::span<float> span_of(Dense& dense) {
     return {dense.data(), static_cast<std::size_t>(dense.size())};
@@ -85,20 +81,13 @@ rueda::training::NamedTensor Table::accumulators() {
     return {"optimizer.adagrad.sum.table", {accumulators_.data(), rueda::DType::float32, {features_, width_}}};
 }
 
-Layer::Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random& random)
-    : weights(inputs, outputs), bias(Eigen::RowVectorXf::Zero(outputs)) {
-    // He et al. 2015 (arXiv:1502.01852) choose this variance for layers that are followed by max(0, ·).
-    const float bound = std::sqrt(6.0F / static_cast<float>(inputs));
-    for (float& weight : span_of(weights)) {
-        weight = uniform(random, bound);
-    }
-}
-
-DeepFm::DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed)
+DeepFm::DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed,
+               DenseLibrary library)
     : DeepFm(
           [&] {
               rueda::training::Random random(seed);
-              auto parameters = std::make_shared<Parameters>(Parameters{Table(features, embedding, random), {}});
+              auto parameters = std::make_shared<Parameters>(
+                  Parameters{Table(features, embedding, random), {}, make_dense_math(library)});
               std::int64_t inputs = kFields * embedding;
               for (const std::int64_t outputs : hidden) {
                   parameters->layers.emplace_back(inputs, outputs, random);
@@ -158,10 +147,8 @@ std::span<const float> DeepFm::forward(const Samples& samples) {
     }
     const Matrix* last = &inputs_;
     for (std::size_t i = 0; i < results_.size(); ++i) {
-        const Layer& layer = parameters_->layers[i];
         Matrix& output = results_[i].output;
-        output.noalias() = *last * layer.weights;
-        output.rowwise() += layer.bias;
+        parameters_->math->forward(*last, parameters_->layers[i], output);
         if (i + 1 < results_.size()) {
             output = output.cwiseMax(0.0F);
         }
@@ -176,12 +163,12 @@ void DeepFm::backward(const Samples& samples, std::span<const float> slopes,
     Matrix slope = Eigen::Map<const Matrix>(slopes.data(), samples.rows(), 1);
     for (std::size_t i = results_.size(); i-- > 0;) {
         const Matrix& input = i == 0 ? inputs_ : results_[i - 1].output;
-        (*results_[i].weights_gradient).noalias() = input.transpose() * slope;
+        parameters_->math->backward_weights(input, slope, results_[i]);
         ready(2 * i);
         *results_[i].bias_gradient = slope.colwise().sum();
         ready(2 * i + 1);
         Matrix before(input.rows(), input.cols());
-        before.noalias() = slope * parameters_->layers[i].weights.transpose();
+        parameters_->math->backward_input(slope, parameters_->layers[i], before);
         if (i > 0) {
             before = (input.array() > 0.0F).select(before, 0.0F);
         }

@@ -4,22 +4,19 @@
 /// computes on one thread and does not communicate.
 #pragma once
 
-#include <Eigen/Core>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "dense.hpp"
 #include "features.hpp"
-#include "rueda/eigen.hpp"
 #include "rueda/training/optimizer.hpp"
 #include "rueda/training/parameters.hpp"
 #include "rueda/training/random.hpp"
 
 namespace deepfm {
-
-using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// Adagrad divides by the root of a sum of squares. This is the first value of the sum. If it were 0, the first step of
 /// a parameter would have the length of the learning rate, however small the gradient is. The weights of a rare id
@@ -77,30 +74,13 @@ private:
     std::vector<float> accumulators_;
 };
 
-/// The parameters of a dense layer.
-struct Layer {
-    Layer(Eigen::Index inputs, Eigen::Index outputs, rueda::training::Random& random);
-
-    Matrix weights;
-    Eigen::RowVectorXf bias;
-};
-
-/// What one replica of the model computes for a dense layer. The gradients are in resident memory, where the ranks of a
-/// host reduce those of replica 0 in place. The other replicas do not need this memory, and have it only because all
-/// replicas have the same type.
-struct LayerResults {
-    explicit LayerResults(const Layer& layer)
-        : weights_gradient(layer.weights.rows(), layer.weights.cols()), bias_gradient(1, layer.bias.cols()) {}
-
-    rueda::ResidentMatrix<Matrix> weights_gradient;
-    rueda::ResidentMatrix<Eigen::RowVectorXf> bias_gradient;
-    Matrix output;
-};
-
 class DeepFm {
 public:
-    /// Makes a model whose dense part has hidden layers of these sizes. Models with the same arguments are equal.
-    DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed);
+    /// Makes a model whose dense part has hidden layers of these sizes. Models with the same arguments are equal. The
+    /// library computes the dense part, and does not change the initial parameters. Throws InvalidArgument if the
+    /// program was built without the library.
+    DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed,
+           DenseLibrary library = DenseLibrary::eigen);
     /// Returns a model that shares the parameters of this model, and has gradients of its own. Both may compute at the
     /// same time.
     [[nodiscard]] DeepFm make_replica() const { return DeepFm(parameters_, embedding_); }
@@ -122,6 +102,7 @@ private:
     struct Parameters {
         Table table;
         std::vector<Layer> layers;
+        std::shared_ptr<const DenseMath> math;
     };
 
     DeepFm(std::shared_ptr<Parameters> parameters, std::int64_t embedding);

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <string>
 
 #include "rueda/error.hpp"
 
@@ -36,6 +39,9 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--format", options.train.format,
                    "tfrecord, libsvm, or auto: TFRecord if the first file's name contains .tfrecord, otherwise LibSVM")
         ->check(CLI::IsMember({"auto", "tfrecord", "libsvm"}));
+    app.add_option("--malformed-limit", options.train.malformed_limit,
+                   "malformed records that are left out in each epoch, and of the test samples; one more is an error")
+        ->check(CLI::Range(std::int64_t{0}, kMost));
     app.add_option("--features", options.features, "number of ids; the generator prints it")
         ->check(CLI::Range(kNumbers, kMostIds));
     app.add_option("--embedding", options.embedding, "elements of an embedding")
@@ -44,11 +50,26 @@ void describe(CLI::App& app, Options& options) {
         ->delimiter(',')
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->check(CLI::Range(kOne, std::int64_t{65536}));
+    app.add_option_function<std::string>(
+           "--library",
+           [&options](const std::string& name) {
+               options.library = name == "onednn" ? DenseLibrary::onednn : DenseLibrary::eigen;
+           },
+           "library that computes the dense layers: eigen or onednn")
+        ->check(CLI::IsMember({"eigen", "onednn"}))
+        ->default_str("eigen");
     app.add_option("--epochs", options.epochs, "passes over the training samples, resumed ones included")
         ->check(CLI::Range(kOne, kMost));
-    app.add_option("--batch", options.batch, "samples of one step, all processes together")
+    app.add_option("--batch", options.batch,
+                   "samples of one step, all processes together; with --replicas, a multiple of all replicas")
         ->check(CLI::Range(kOne, std::int64_t{1} << 24));
-    app.add_option("--lr", options.learning_rate, "learning rate of Adagrad")->check(CLI::PositiveNumber);
+    app.add_option("--lr", options.learning_rate, "learning rate of Adagrad")->check([](const std::string& text) {
+        char* end = nullptr;
+        const double rate = std::strtod(text.c_str(), &end);
+        return !text.empty() && *end == '\0' && rate > 0 && std::isfinite(rate)
+                   ? std::string()
+                   : "it is '" + text + "'; expected a number above 0";
+    });
     app.add_option("--shuffle", options.shuffle, "samples that are permuted together; 0: the order of the files")
         ->check(CLI::Range(std::int64_t{0}, kMost));
     app.add_option(
@@ -87,6 +108,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
         throw rueda::InvalidArgument(text + " (see deepfm --help)");
     }
     options.test.format = options.train.format;
+    options.test.malformed_limit = options.train.malformed_limit;
     return options;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dense.hpp"
 #include "features.hpp"
 #include "rueda/training/checkpoint.hpp"
 #include "schema.hpp"
@@ -21,6 +22,7 @@ struct Options {
     std::int64_t features = feature_count(kVocabulary);
     std::int64_t embedding = 8;
     std::vector<std::int64_t> hidden = {64, 32};
+    DenseLibrary library = DenseLibrary::eigen;  ///< computes the dense layers
     std::int64_t epochs = 3;
     std::int64_t batch = 512;  ///< the number of samples in one step of all ranks
     double learning_rate = 0.05;

@@ -7,13 +7,16 @@ samples.
     deepfm_data --folder clicks
     ruedarun -np 2 python train.py --train 'clicks/train-*.libsvm' --test 'clicks/test-*.libsvm'
     ruedarun -np 2 python train.py --device cuda --train …     # a GPU for each process
+    ruedarun -np 2 python train.py --train 'a_{epoch}' 'b_{epoch}' --fifo --format libsvm --test 'clicks/test-*.libsvm'
 """
 
 import argparse
 import glob
+import math
 import os
 import sys
 import time
+from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -39,22 +42,94 @@ class Samples(NamedTuple):
     values: torch.Tensor
 
 
-def open_input(patterns: list[str], batch: int, **options) -> rueda.data.Pipeline:
-    """Opens TFRecord files if the first file's name contains .tfrecord, otherwise LibSVM files."""
-    format = rueda.data.Libsvm(one_based=True)
-    if ".tfrecord" in min(glob.glob(patterns[0]), default=""):
-        format = rueda.data.Examples(
-            [
-                rueda.data.Feature("label"),
-                rueda.data.Feature("numbers", "float32", NUMBERS),
-                rueda.data.Feature("ids", "int64", CATEGORIES),
-            ]
-        )
-    return rueda.data.Pipeline(patterns, format, batch, rank=hvd.rank(), size=hvd.size(), threads=1, **options)
+def refuse_input(what: str) -> NoReturn:
+    """Ends the program because of its input. All ranks must call this function; rank 0 prints the line."""
+    if hvd.rank() == 0:
+        print(f"train.py: {what}", file=sys.stderr)
+    sys.exit(2)
 
 
-def samples_of(batch: dict, features: int, where: str, device: torch.device) -> Samples:
-    """Checks a batch, and returns its samples on the device. The error names the first sample that is wrong."""
+def format_of(given: argparse.Namespace, patterns: list[str]) -> rueda.data.Libsvm | rueda.data.Examples:
+    """Returns the format of files or FIFOs. Without --format, they are TFRecord files if the first file's name contains
+    .tfrecord, and otherwise LibSVM files."""
+    kind = given.format
+    if kind == "auto":
+        kind = "tfrecord" if ".tfrecord" in min(glob.glob(patterns[0]), default=patterns[0]) else "libsvm"
+    if kind == "libsvm":
+        return rueda.data.Libsvm(one_based=True)
+    return rueda.data.Examples(
+        [
+            rueda.data.Feature("label"),
+            rueda.data.Feature("numbers", "float32", NUMBERS),
+            rueda.data.Feature("ids", "int64", CATEGORIES),
+        ]
+    )
+
+
+def open_input(given: argparse.Namespace, patterns: list[str], batch: int, **options) -> rueda.data.Pipeline:
+    """Opens files or FIFOs."""
+    return rueda.data.Pipeline(
+        patterns, format_of(given, patterns), batch, rank=hvd.rank(), size=hvd.size(), threads=given.threads,
+        malformed_limit=given.malformed_limit, **options
+    )  # fmt: skip
+
+
+def check_test_files(given: argparse.Namespace) -> None:
+    """Reads and checks one sample of each test file, so that a file of another format is noticed before the training."""
+
+    def read_samples() -> int:
+        found, format = 0, format_of(given, given.test)
+        paths = sorted(path for pattern in given.test for path in glob.glob(pattern))
+        for path in paths if hvd.rank() == 0 else ():
+            with rueda.data.Pipeline(
+                [path], format, 1, rank=0, size=1, threads=1, malformed_limit=given.malformed_limit
+            ) as pipeline:
+                for batch in pipeline:
+                    samples_of(batch, given.features, f"the test file {path}", torch.device("cpu"))
+                    found += 1
+                    break
+        return found if paths else 1  # the pipeline of the evaluation says that there are no such files
+
+    if training.on_all_ranks("checking the test samples", read_samples)[0] == 0:
+        refuse_input("--test has no samples; give files that are not empty")
+
+
+def open_training(given: argparse.Namespace, state: Mapping[str, str] | None) -> rueda.data.Pipeline:
+    """Opens the training samples at the position of a checkpoint. Only one process can read a FIFO, so each FIFO is a
+    lane, and the lanes are divided among the ranks."""
+    paths, lanes = given.train, given.lanes
+    if given.fifo:
+        if lanes != 1:
+            raise rueda.InvalidArgument(f"--lanes is {lanes}, but with --fifo each FIFO is a lane; leave --lanes out")
+        lanes = len(paths)
+        if lanes % hvd.size():
+            raise rueda.InvalidArgument(f"--fifo with {hvd.size()} ranks needs a multiple of this number of FIFOs, but there "
+                                        f"are {lanes}; give one FIFO for each rank")  # fmt: skip
+        for path in paths:
+            # If the writer opens a FIFO again before the reader has seen its end, two epochs become one.
+            if given.epochs > 1 and "{epoch}" not in path:
+                raise rueda.InvalidArgument(f"--fifo with --epochs {given.epochs} needs a FIFO for each epoch, but '{path}' "
+                                            "has no {epoch}, which stands for the number of the epoch; add it, or set "
+                                            "--epochs 1")  # fmt: skip
+        paths = [rueda.data.fifo(path) for path in paths]
+    pipeline = open_input(
+        given, paths, given.batch, shuffle=given.shuffle, seed=1, epochs=given.epochs, lanes=lanes, state=state
+    )
+    for warning in pipeline.warnings() if hvd.rank() == 0 else ():
+        print(f"warning: {warning}", flush=True)
+    if given.batch % hvd.size() and hvd.rank() == 0:
+        least = given.batch // hvd.size()
+        print(f"batch: {given.batch} samples over {hvd.size()} processes, {least} or {least + 1} on each; every sample has "
+              "the same weight", flush=True)  # fmt: skip
+    return pipeline
+
+
+def samples_of(batch: dict | None, features: int, where: str, device: torch.device) -> Samples:
+    """Checks a batch, and returns its samples on the device. The error names the first sample that is wrong. Returns no
+    samples for None."""
+    if batch is None:
+        return Samples(torch.zeros(0, device=device), torch.zeros((0, FIELDS), dtype=torch.int64, device=device),
+                       torch.zeros((0, FIELDS), device=device))  # fmt: skip
 
     def refuse(row: int, what: str) -> NoReturn:
         raise rueda.InvalidArgument(f"reading sample {row} of this rank's part of {where}: {what}")
@@ -81,18 +156,21 @@ def samples_of(batch: dict, features: int, where: str, device: torch.device) -> 
     return Samples(*(torch.from_numpy(column).to(device) for column in (labels, ids, values)))
 
 
-def evaluate(model: DeepFM, patterns: list[str], features: int) -> float:
+def evaluate(model: DeepFM, given: argparse.Namespace) -> float:
     """Returns the exact AUC over all test samples. Each rank evaluates some of them."""
     auc, device = training.Auc(), model.table.weight.device
 
     def add_samples() -> None:
-        with open_input(patterns, 1024 * hvd.size()) as pipeline, torch.no_grad():
+        with open_input(given, given.test, 1024 * hvd.size()) as pipeline, torch.no_grad():
             for batch in pipeline:
-                samples = samples_of(batch, features, "the test samples", device)
+                samples = samples_of(batch, given.features, "the test samples", device)
                 auc.add(model(samples.ids, samples.values), samples.labels)
 
     training.on_all_ranks("evaluating", add_samples)
-    return auc.compute()
+    area = auc.compute()
+    if math.isnan(area):
+        refuse_input("--test has no sample with the label 1, or none with 0, so that there is no AUC")
+    return area
 
 
 def restore(
@@ -114,8 +192,14 @@ def restore(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--train", required=True, nargs="+", help="files of training samples (patterns)")
+    parser.add_argument("--train", required=True, nargs="+", help="files of training samples (patterns), or FIFOs")
     parser.add_argument("--test", required=True, nargs="+", help="files of test samples (patterns)")
+    parser.add_argument("--fifo", action="store_true", help="the paths of --train are FIFOs, one or more for each process; "
+                        "{epoch} stands for the number of the epoch, from 0")  # fmt: skip
+    parser.add_argument("--format", choices=["auto", "tfrecord", "libsvm"], default="auto",
+                        help="auto: TFRecord if the first file's name contains .tfrecord, otherwise LibSVM")  # fmt: skip
+    parser.add_argument("--malformed-limit", type=int, default=0, help="malformed records that are left out in each "
+                        "epoch, and of the test samples; one more is an error")  # fmt: skip
     parser.add_argument("--features", type=int, default=13 + 26 * 100, help="number of ids; the generator prints it")
     parser.add_argument("--embedding", type=int, default=8, help="elements of an embedding")
     parser.add_argument("--hidden", type=int, nargs="+", default=[64, 32], help="sizes of the hidden layers")
@@ -123,8 +207,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512, help="samples of one step, all processes together")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate of Adagrad")
     parser.add_argument("--shuffle", type=int, default=10000, help="samples that are permuted together")
+    parser.add_argument("--lanes", type=int, default=1, help="sequences into which the training files are dealt out; with a "
+                        "multiple of the processes, each process reads only its own files")  # fmt: skip
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process that parse the input")
     parser.add_argument("--checkpoint-dir", help="if it has a checkpoint, the run continues from it")
     parser.add_argument("--checkpoint-every", type=int, default=200, help="steps between two checkpoints")
+    parser.add_argument("--metrics", help="folder for metrics.csv, which has the epoch and the loss of each step")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where the model is")
     parser.add_argument("--summary", help="file for the numbers of the summary, as JSON")
     given = parser.parse_args()
@@ -141,8 +229,10 @@ def main() -> None:
     # Adagrad divides by the root of a sum of squares. With an initial value of 0, the first step of a rare id would
     # have the length of the learning rate, however small the gradient is.
     adagrad = torch.optim.Adagrad(model.parameters(), lr=given.lr, initial_accumulator_value=1e-3)
-    optimizer = hvd.DistributedOptimizer(adagrad, named_parameters=model.named_parameters())
-    pipeline = open_input(given.train, given.batch, shuffle=given.shuffle, seed=1, epochs=given.epochs)
+    # The ranks of a host reduce the gradients of the dense layers in memory that they share. This has no effect on the
+    # sparse gradients of the embeddings, nor does a GPU need it.
+    storage = "copied" if device.type == "cpu" else "auto"
+    optimizer = hvd.DistributedOptimizer(adagrad, named_parameters=model.named_parameters(), gradient_storage=storage)
 
     # The folder of the files may change, and the number of processes and epochs, too.
     course = {"batch": str(given.batch), "lr": str(given.lr), "shuffle": str(given.shuffle),
@@ -153,46 +243,62 @@ def main() -> None:
         restored = restore(manager, model, optimizer, course)
     if restored:
         step, first_epoch = restored.step, int(restored.values["epoch"])
-        if first_epoch < given.epochs:
-            pipeline.load_state_dict({"position": restored.values["position"]})
         if hvd.rank() == 0:
             print(f"continuing at step {step} from {restored.path}", flush=True)
     else:
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
+    check_test_files(given)
+    pipeline = open_training(given, restored and restored.values) if first_epoch < given.epochs else None
+    metrics = training.MetricsWriter(given.metrics, first_step=step) if given.metrics else None
     auc = None
     summary = training.JobSummary()
     for epoch in range(first_epoch, given.epochs):
         begin, trained = time.perf_counter(), 0
-        for batch in summary.data(pipeline):
+        batches = summary.data(pipeline)
+        while True:
+            batch = next(batches, None)
             rueda.begin_step(step)
             samples = samples_of(batch, given.features, f"step {step}, epoch {epoch}", device)
-            # The last batch of an epoch is smaller, and may have no samples for this rank.
-            rows = hvd.allreduce(torch.tensor([len(samples.labels)]), name="rows", op=hvd.Sum).item()
+            # The last batch of an epoch is smaller, and may have no samples for this rank. FIFOs and lanes may have
+            # different lengths; a rank whose samples have ended takes part with gradients of zero.
+            here = torch.tensor([len(samples.labels), batch is None], dtype=torch.int64)
+            rows, ended = hvd.allreduce(here, name="rows", op=hvd.Sum).tolist()
+            if ended == hvd.size():
+                break
+            if rows == 0:
+                continue
             optimizer.zero_grad()
             logits = model(samples.ids, samples.values)
             # The ranks' gradients are averaged. Each rank therefore divides its sum by its part of the average.
             loss = binary_cross_entropy_with_logits(logits, samples.labels, reduction="sum") * hvd.size() / rows
             loss.backward()
             optimizer.step()
+            if metrics:
+                metrics.write(step, {"epoch": epoch, "loss": hvd.allreduce(loss.detach(), name="loss").item()})
             trained += rows
             summary.step(len(samples.labels))
             step += 1
-            if manager:
+            # After the end of one rank's samples, the ranks' positions differ, but a checkpoint has only one position.
+            if manager and not ended:
                 values = {**course, "epoch": str(epoch), **pipeline.state_dict()}
                 manager.save_when_due(step, model, {"optimizer": optimizer}, values=values)
         if device.type == "cuda":
             torch.cuda.synchronize()
         rate = trained / (time.perf_counter() - begin)
-        auc = evaluate(model, given.test, given.features)
+        if step == 0:
+            refuse_input("--train has no samples; give files that are not empty")
+        auc = evaluate(model, given)
         if hvd.rank() == 0:
             print(f"epoch {epoch + 1}: AUC {auc:.4f}, {rate:.0f} samples/s", flush=True)
         if manager:
-            manager.wait()  # save() would otherwise skip this checkpoint if the last one is not complete
+            manager.wait()  # without this wait, save() would skip this checkpoint if the last one is not complete
             values = {**course, "epoch": str(epoch + 1), **pipeline.state_dict()}
             manager.save(step, model, {"optimizer": optimizer}, values=values, metric=auc)
     if auc is None:
-        auc = evaluate(model, given.test, given.features)  # nothing was left to train
+        auc = evaluate(model, given)  # nothing was left to train
+    if metrics:
+        metrics.close()
     summary.finish(checkpoints=manager, json_file=given.summary)
     if hvd.rank() == 0:
         print(f"AUC {auc:.6f} after {step} steps with {hvd.size()} processes")

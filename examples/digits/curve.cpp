@@ -40,8 +40,7 @@ bool parse(std::string_view line, CurvePoint& point) {
     return line.empty() || take(line, point.accuracy.emplace());
 }
 
-}  // namespace
-
+/// Writes `text` to a temporary file beside `path`, and then renames this file to `path`.
 void write_text(const std::filesystem::path& path, const std::string& text) {
     std::filesystem::path partial = path;
     partial += ".partial";
@@ -61,6 +60,8 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
         rueda::throw_error(full ? rueda::ErrorCode::resource_exhausted : rueda::ErrorCode::invalid_argument, message);
     }
 }
+
+}  // namespace
 
 void write_csv(const std::filesystem::path& path, const Curve& curve) {
     std::string text(kColumns);

@@ -27,11 +27,4 @@ void write_csv(const std::filesystem::path& path, const Curve& curve);
 /// exist. Throws rueda::InvalidArgument, with the line, if the file has another format.
 Curve read_csv(const std::filesystem::path& path, std::int64_t end);
 
-/// Draws loss and accuracy over the steps as an SVG picture. Throws the same errors as write_csv().
-void write_svg(const std::filesystem::path& path, const Curve& curve);
-
-/// Writes `text` to a temporary file beside `path`, and then renames this file to `path`. Throws the same errors as
-/// write_csv().
-void write_text(const std::filesystem::path& path, const std::string& text);
-
 }  // namespace digits

@@ -153,10 +153,10 @@ public:
         value.download(host_.value);
         velocity_.download(host_.velocity);
     }
-    void start(rueda::Compression compression) {
+    void start(rueda::AllreduceOptions reduction) {
         const rueda::TensorView view(gradient.data(), rueda::DType::float32, host_.shape);
-        pending_ = rueda::allreduce_async(
-            slot_, view, {.op = rueda::ReduceOp::sum, .compression = compression, .device = gpu_.rueda_stream()});
+        reduction.device = gpu_.rueda_stream();
+        pending_ = rueda::allreduce_async(slot_, view, reduction);
     }
     /// velocity = momentum * velocity + gradient; value = value - rate * velocity
     void update(float rate, float momentum) {
@@ -188,10 +188,9 @@ private:
 };
 
 /// A convolution or a dense layer, with or without the rectifier after it. cuDNN has no dense layers, so a dense layer
-/// is computed as a 1×1 convolution in the reverse direction. The layer's weights have the shape [inputs, outputs],
-/// like the weights of a convolution that turns the layer's outputs into its inputs. The layer's forward pass is
-/// therefore the backward pass of this convolution for the data, and the layer's backward pass for the data is the
-/// forward pass of the convolution.
+/// is computed as a 1×1 convolution in the reverse direction. This convolution turns the layer's outputs into its
+/// inputs, and its weights have the shape of the layer's weights: [inputs, outputs]. So the layer's forward pass is the
+/// convolution's backward pass for the data. The layer's backward pass for the data is the convolution's forward pass.
 class GpuLayer {
 public:
     enum class Kind { convolution, dense };
@@ -396,7 +395,7 @@ public:
     }
 
     void backward(const Images& images, const std::vector<float>& logits_slope,
-                  rueda::Compression compression) override {
+                  const rueda::AllreduceOptions& reduction) override {
         const bool has_images = images.count() > 0;
         if (has_images) {
             slope_.upload(logits_slope);
@@ -411,7 +410,7 @@ public:
                 if (!has_images) {  // a rank without samples contributes zeros to the sums
                     parameter->gradient.clear();
                 }
-                parameter->start(compression);
+                parameter->start(reduction);
             }
             if (has_images && i > 0) {
                 layer.backward_input(*slope);

@@ -12,17 +12,20 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "curve.hpp"
 #include "data.hpp"
 #include "model.hpp"
 #include "options.hpp"
-#include "progress.hpp"
 #include "rueda/rueda.hpp"
 #include "rueda/training/agreement.hpp"
 #include "rueda/training/checkpoint.hpp"
+#include "rueda/training/curves.hpp"
 #include "rueda/training/learning_rate.hpp"
 #include "rueda/training/parameters.hpp"
+#include "rueda/training/progress.hpp"
 #include "rueda/training/sampler.hpp"
 #include "summed.hpp"
 
@@ -30,6 +33,13 @@ namespace {
 
 using namespace digits;
 namespace training = rueda::training;
+
+template <class... Values>
+std::string print(const char* format, Values... values) {
+    std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...)), '\0');
+    std::snprintf(text.data(), text.size() + 1, format, values...);
+    return text;
+}
 
 /// One rank's data, network and progress.
 class Trainer {
@@ -49,7 +59,7 @@ public:
                           .workers = rueda::size(),
                           .cap = options.cap,
                           .warmup_steps = options.warmup_epochs * sampler_.batches()}),
-          progress_(rueda::rank() == 0, options.epochs, sampler_.batches()),
+          progress_(sampler_.batches()),
           loss_("loss", {}),
           right_("right", {}) {}
 
@@ -66,7 +76,8 @@ public:
             const double loss = train_epoch();
             const double accuracy = evaluate();
             curve_.back().accuracy = accuracy;
-            progress_.epoch(epoch_, loss, curve_.back().learning_rate, accuracy);
+            progress_.line(name_of_epoch() + print("  loss %.4f  learning rate %.4g  accuracy %.4f", loss,
+                                                   curve_.back().learning_rate, accuracy));
             save();
         }
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -78,12 +89,13 @@ private:
     double train_epoch() {
         double sum = 0.0;
         sampler_.start_epoch(epoch_);
+        progress_.restart(name_of_epoch());
         for (std::int64_t batch = 0; batch < sampler_.batches(); ++batch) {
             rueda::begin_step(step_);
             const double rate = learning_rate_.at(step_);
             const double loss = train_step(batch, rate);
             curve_.push_back({step_, epoch_, loss, rate, std::nullopt});
-            progress_.step(epoch_, batch, loss);
+            progress_.step(batch + 1, progress_.visible() ? print("loss %.4f", loss) : "");
             sum += loss;
             ++step_;
         }
@@ -99,10 +111,22 @@ private:
         const Loss loss = softmax_loss(model_->forward(images), images.labels, scale);
         loss_.numbers()[0] = loss.sum * scale;
         loss_.start();
-        model_->backward(images, loss.slope, options_.compression);
+        model_->backward(images, loss.slope, reduction());
         model_->update(static_cast<float>(rate), static_cast<float>(options_.momentum));
         loss_.wait();
         return loss_.numbers()[0];
+    }
+
+    /// Returns how the gradients of the ranks are combined. Each gradient is that of the rank's part of the global
+    /// mean. A sum of these parts is the gradient of the mean. Adasum combines the gradients of the ranks' own means,
+    /// which are larger by the number of ranks.
+    [[nodiscard]] rueda::AllreduceOptions reduction() const {
+        if (options_.policy == training::ScalingPolicy::adasum) {
+            return {.op = rueda::ReduceOp::adasum,
+                    .postscale = static_cast<double>(rueda::size()),
+                    .compression = options_.compression};
+        }
+        return {.op = rueda::ReduceOp::sum, .compression = options_.compression};
     }
 
     /// Returns the fraction of the held-out images that the network recognises. Each rank evaluates some of the images.
@@ -165,17 +189,35 @@ private:
     }
 
     void conclude(double seconds) {
-        training::run_on_root([this] { write_svg(picture_path(), curve_); });
-        char text[200];
-        std::snprintf(text, sizeof text, "accuracy %.4f", *curve_.back().accuracy);
-        progress_.line(text);
-        std::snprintf(text, sizeof text, "time %.1f s with %d %s", seconds, rueda::size(),
-                      rueda::size() == 1 ? "process" : "processes");
-        progress_.line(text);
+        training::run_on_root([this] { draw_picture(); });
+        progress_.line(print("accuracy %.4f", *curve_.back().accuracy));
+        progress_.line(
+            print("time %.1f s with %d %s", seconds, rueda::size(), rueda::size() == 1 ? "process" : "processes"));
         progress_.line("checkpoint " + checkpoint_path().string());
         progress_.line("curve " + picture_path().string() + " and " + curve_path().string());
     }
 
+    /// Draws the loss of each step, and the part of the held-out images that is not recognised after each epoch.
+    void draw_picture() const {
+        training::Curve loss{"loss", {}};
+        training::Curve errors{"error rate on the held-out images", {}};
+        for (const CurvePoint& point : curve_) {
+            const auto step = static_cast<double>(point.step);
+            loss.points.push_back({step, point.loss});
+            if (point.accuracy) {
+                errors.points.push_back({step, 1.0 - *point.accuracy});
+            }
+        }
+        training::draw_curves(picture_path(), std::vector<training::Curve>{std::move(loss), std::move(errors)},
+                              {.title = print("Training on handwritten digits: %.2f %% of the held-out images right",
+                                              100 * *curve_.back().accuracy),
+                               .y_label = "loss, error rate",
+                               .logarithmic = true});
+    }
+
+    [[nodiscard]] std::string name_of_epoch() const {
+        return "epoch " + std::to_string(epoch_ + 1) + "/" + std::to_string(options_.epochs);
+    }
     [[nodiscard]] std::filesystem::path checkpoint_path() const {
         return options_.checkpoint_dir / "digits.safetensors";
     }
@@ -187,7 +229,7 @@ private:
     std::unique_ptr<Model> model_;
     training::Sampler sampler_;
     training::LearningRate learning_rate_;
-    Progress progress_;
+    training::Progress progress_;
     Summed<double> loss_;
     Summed<std::int64_t> right_;
     Curve curve_;  ///< complete only on rank 0

@@ -10,10 +10,9 @@ public:
     explicit CpuModel(std::uint64_t seed) : network_(seed) {}
     const std::vector<float>& forward(const Images& images) override { return network_.forward(images); }
     void backward(const Images& images, const std::vector<float>& logits_slope,
-                  rueda::Compression compression) override {
+                  const rueda::AllreduceOptions& reduction) override {
         // A gradient is reduced as soon as its layer is done, while backward() computes the layers below.
-        network_.backward(images, logits_slope,
-                          [compression](Parameter& parameter) { parameter.gradient.start(compression); });
+        network_.backward(images, logits_slope, [&](Parameter& parameter) { parameter.gradient.start(reduction); });
     }
     void update(float rate, float momentum) override {
         for (Parameter* parameter : network_.parameters()) {

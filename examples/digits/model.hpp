@@ -16,10 +16,10 @@ public:
     virtual ~Model() = default;
     /// Returns the logits of the images, in the host's memory.
     virtual const std::vector<float>& forward(const Images& images) = 0;
-    /// Computes the gradients for the images of the last forward(), and starts to sum each gradient over all ranks as
-    /// soon as its layer is done.
+    /// Computes the gradients for the images of the last forward(), and starts to reduce each gradient over all ranks
+    /// as soon as its layer is done.
     virtual void backward(const Images& images, const std::vector<float>& logits_slope,
-                          rueda::Compression compression) = 0;
+                          const rueda::AllreduceOptions& reduction) = 0;
     /// Waits for the sums, and changes the parameters.
     virtual void update(float rate, float momentum) = 0;
     /// Returns what training changes, in the host's memory. After a change to these tensors, call changed().

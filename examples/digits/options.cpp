@@ -34,7 +34,9 @@ void describe(CLI::App& app, Options& options, std::string& policy, std::string&
     app.add_option("--batch", options.batch, "images of one step, all processes together")
         ->check(CLI::Range(1, 1000000));
     app.add_option("--lr", options.learning_rate, "learning rate of one process")->check(CLI::PositiveNumber);
-    app.add_option("--lr-policy", policy, "how the rate follows the number of processes: none, linear, sqrt or capped");
+    app.add_option("--lr-policy", policy,
+                   "how the rate follows the number of processes: none, linear, sqrt, capped, or adasum (gradients are "
+                   "then combined with Adasum)");
     app.add_option("--lr-cap", options.cap, "largest factor of the policy capped")->check(CLI::Range(1.0, 1e6));
     app.add_option("--warmup-epochs", options.warmup_epochs, "epochs from the rate of one process to the scaled one")
         ->check(CLI::Range(0, 1000000));
@@ -42,7 +44,8 @@ void describe(CLI::App& app, Options& options, std::string& policy, std::string&
         ->check(CLI::Range(0.0, 0.9999));
     app.add_option("--seed", options.seed, "of the initial parameters and the order of the images")
         ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
-    app.add_option("--compression", compression, "of gradients between hosts: none, fp16 or bf16")
+    app.add_option("--compression", compression,
+                   "of gradients between hosts: none, fp16 or bf16; not with --lr-policy adasum")
         ->check(CLI::IsMember(kCompressions));
     app.add_option("--device", options.device, "where the network is: cpu, or cuda (needs cuDNN)")
         ->check(CLI::IsMember({"cpu", "cuda"}));
@@ -73,6 +76,10 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
     }
     options.policy = rueda::training::parse_scaling_policy(policy);
     options.compression = kCompressions.at(compression);
+    if (options.policy == rueda::training::ScalingPolicy::adasum && options.compression != rueda::Compression::none) {
+        throw rueda::InvalidArgument("--lr-policy adasum cannot be combined with --compression " + compression +
+                                     "; leave one of them out (see digits --help)");
+    }
     return options;
 }
 

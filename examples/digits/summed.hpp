@@ -11,9 +11,9 @@
 
 namespace digits {
 
-/// Sums numbers over all ranks while this rank computes: call start(), do other work, and then call wait(). The numbers
-/// are in resident memory, where the ranks of a host add them up in place. A TensorSlot saves the look-up of their
-/// name.
+/// Sums (or otherwise reduces) numbers over all ranks while this rank computes: call start(), do other work, and then
+/// call wait(). The numbers are in resident memory, where the ranks of a host add them up in place. A TensorSlot saves
+/// the look-up of their name.
 template <class T>
 class Summed {
 public:
@@ -30,9 +30,9 @@ public:
     }
 
     [[nodiscard]] std::span<T> numbers() noexcept { return numbers_; }
-    void start(rueda::Compression compression = rueda::Compression::none) {
+    void start(const rueda::AllreduceOptions& options = {.op = rueda::ReduceOp::sum}) {
         const rueda::TensorView view(numbers_.data(), rueda::dtype_of<T>, shape_);
-        pending_ = rueda::allreduce_async(slot_, view, {.op = rueda::ReduceOp::sum, .compression = compression});
+        pending_ = rueda::allreduce_async(slot_, view, options);
     }
     void wait() { pending_.wait(); }
 

@@ -42,7 +42,7 @@ def main() -> None:
                 if (
                     state.step == given.fail_at
                     and hvd.rank() == hvd.size() - 1
-                    and os.environ.get("RUEDARUN_RESTART") == "0"
+                    and os.environ.get("RUEDARUN_RESTART", "0") == "0"
                     and os.environ.get("RUEDARUN_GENERATION", "0") == "0"
                 ):
                     os.kill(os.getpid(), signal.SIGKILL)

@@ -27,7 +27,7 @@ CONTEXT = 64
 
 
 def sentences(count: int) -> str:
-    """Generates sentences in which verbs agree with their subjects, which a model can learn."""
+    """Generates sentences whose verbs agree with their subjects. A model can learn this rule."""
     chosen = random.Random(0)
     words = []
     for _ in range(count):

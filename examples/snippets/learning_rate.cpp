@@ -27,9 +27,23 @@ int main() {
         plateau.observe(loss);
     }
 
+    // The momentum of this trainer contains the rate, so it is corrected when the rate changes. The weight then takes
+    // the same course as with the usual momentum, which does not contain the rate.
+    double weight = 1.0;
+    double velocity = 0.0;
+    double usual_weight = 1.0;
+    double usual_velocity = 0.0;
+    for (int step = 0; step < 200; ++step) {
+        velocity *= training::momentum_correction(rate.at(step - 1), rate.at(step));
+        velocity = 0.9 * velocity + rate.at(step) * weight;  // the gradient of weight² / 2
+        weight -= velocity;
+        usual_velocity = 0.9 * usual_velocity + usual_weight;
+        usual_weight -= rate.at(step) * usual_velocity;
+    }
+
     const double expected = rueda::size() >= 4 ? 0.0015 : 0.001;
     const bool right = std::abs(rate.at(100) - expected) < 1e-12 && std::abs(rate.at(1000) - 0.1 * expected) < 1e-12 &&
-                       plateau.factor() == 0.5;
+                       plateau.factor() == 0.5 && std::abs(weight - usual_weight) < 1e-12;
     rueda::shutdown();
     return right ? 0 : 1;
 }

@@ -31,7 +31,7 @@ int main() {
     data::Batch batch;
     for (double& number : unknown) {
         while (pipeline.next(batch)) {
-            colours.look_up_and_count(batch.column("colour"));  // here, in the order of the batches
+            colours.look_up_and_count(batch.column("colour"), batch.counted());  // in the order of the batches
             for (const std::int64_t id : batch.values<std::int64_t>("colour")) {
                 number += id == 10 ? 1 : 0;
             }

@@ -8,7 +8,7 @@
  *
  * Every function returns a status code, as in rueda.h, and rueda_last_error() has the message. Paths are passed to the
  * file system without conversion. All other texts are UTF-8. Threads: any thread may call every function. Only one
- * thread of one process may save into a folder at a time.
+ * thread of one process may save into a folder at a time; but several processes write the parts of one checkpoint.
  */
 #ifndef RUEDA_CHECKPOINTS_H
 #define RUEDA_CHECKPOINTS_H
@@ -101,6 +101,59 @@ RUEDA_API int rueda_checkpoint_check_model(const rueda_checkpoint* checkpoint, c
  */
 RUEDA_API int rueda_checkpoint_read(const rueda_checkpoint* checkpoint, const rueda_named_tensor* model,
                                     size_t model_count, const rueda_named_tensor* state, size_t state_count);
+
+/** Some rows of a tensor. A tensor is divided along its first dimension. A scalar counts as one row. */
+typedef struct rueda_tensor_part {
+    const char* name;    /**< the same name on all ranks that have rows of the tensor */
+    rueda_tensor tensor; /**< the rows of this rank */
+    int64_t first_row;   /**< the number of the first of these rows in the whole tensor */
+    int64_t whole_rows;  /**< the number of rows of the whole tensor */
+} rueda_tensor_part;
+
+/**
+ * Begins a checkpoint to which each rank contributes its parts. Rank 0 calls this function, and tells the other ranks
+ * the name of the checkpoint. Then each rank calls rueda_checkpoint_write_part. Rank 0 calls
+ * rueda_checkpoint_missing_part until no part is missing, and then rueda_checkpoint_complete. The ranks must share the
+ * folder. If rueda_checkpoint_write_part fails on a rank, this rank must call rueda_checkpoint_give_up_part. Rank 0
+ * must also call it if rueda_checkpoint_missing_part or rueda_checkpoint_complete fails. The caller must pass `name` to
+ * rueda_checkpoint_free_text. It is ASCII, for example "save-000002-step-200".
+ */
+RUEDA_API int rueda_checkpoint_begin(const char* folder, int64_t step, char** name);
+/**
+ * Writes the parts of rank `rank` of `size` ranks into the checkpoint `path`, for example "run/save-000002-step-200".
+ * The tensors must not change during the call. Returns RUEDA_INVALID_ARGUMENT if rows lie outside their tensor, and if
+ * rank 0 has given up the checkpoint.
+ */
+RUEDA_API int rueda_checkpoint_write_part(const char* path, int64_t step, const rueda_tensor_part* parts,
+                                          size_t part_count, int32_t rank, int32_t size);
+/**
+ * Looks once for the parts of the ranks from `*rank` on. `rank` receives the first rank whose part is not there yet, or
+ * `size` if no part is missing. Returns RUEDA_INVALID_ARGUMENT if any rank has given up its part; the message names
+ * this rank. A wrong argument has the same code.
+ */
+RUEDA_API int rueda_checkpoint_missing_part(const char* path, int32_t* rank, int32_t size);
+/**
+ * Completes the checkpoint `name`, which has the parts of `snapshot->size` ranks, and removes checkpoints that are too
+ * old, as rueda_checkpoint_save() does. The snapshot must have no model. Returns RUEDA_INVALID_ARGUMENT if the parts do
+ * not fit together, or if rows of a tensor are missing.
+ */
+RUEDA_API int rueda_checkpoint_complete(const rueda_snapshot* snapshot, const char* name, char** pruning_failure);
+/**
+ * Ends a checkpoint to which a rank cannot contribute. On rank 0, removes the checkpoint. On another rank, makes a file
+ * in it, by which rueda_checkpoint_missing_part notices the failure. A failure of the file system is no error.
+ */
+RUEDA_API int rueda_checkpoint_give_up_part(const char* path, int32_t rank, int32_t size);
+/**
+ * Checks that the checkpoint has the tensors of these parts. The tensors' data are not used. If the checkpoint is of
+ * another model, returns RUEDA_INVALID_ARGUMENT with the first difference in the message.
+ */
+RUEDA_API int rueda_checkpoint_check_parts(const rueda_checkpoint* checkpoint, const rueda_tensor_part* parts,
+                                           size_t part_count);
+/** Reads parts of the model's tensors, and the state, as rueda_checkpoint_read() does for whole tensors. The rows may
+ * be divided in another way than when they were saved. */
+RUEDA_API int rueda_checkpoint_read_parts(const rueda_checkpoint* checkpoint, const rueda_tensor_part* parts,
+                                          size_t part_count, const rueda_named_tensor* state, size_t state_count);
+
 /** The right of this process to save into a folder. */
 typedef struct rueda_checkpoint_claim rueda_checkpoint_claim;
 
@@ -108,8 +161,8 @@ typedef struct rueda_checkpoint_claim rueda_checkpoint_claim;
  * Claims the folder, which must exist, for this process, as rueda::training::CheckpointManager::claim() does. Returns
  * RUEDA_INVALID_ARGUMENT if another job saves into the folder; the message names its process. The caller must pass
  * `claim` to rueda_checkpoint_release. The end of the process ends the claim, too. `claim` receives NULL if this
- * process has claimed the folder before, or if the file system has no locks; then the caller should try again at the
- * next save.
+ * process has claimed the folder before, or if the file system has no locks. In this case the caller should call the
+ * function again at the next save.
  */
 RUEDA_API int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
 /** Ends a claim. NULL is allowed. */

@@ -39,16 +39,18 @@ typedef struct rueda_data_column {
  * Opens a pipeline. `options` is a JSON object. Its members have the names and defaults of the members of
  * rueda::data::PipelineOptions; "maps" is not allowed. The values of these members have their own form:
  *
- * - "sources": a list of {"kind": "files", "patterns": […]}, {"kind": "fifo", "path": "…"} and {"kind": "sagemaker",
- *   "channel": "…"}; each may have "compression": "automatic", "none", "gzip" or "zstd".
+ * - "sources": a list of {"kind": "files", "patterns": […]}, {"kind": "fifo", "path": "…"}, {"kind": "sagemaker",
+ *   "channel": "…"} and, with rueda_data_open_from, {"kind": "memory", "name": "…", "index": 0}; each may have
+ *   "compression": "automatic", "none", "gzip" or "zstd".
  * - "format": {"type": "examples", "features": [{"name": "…", "dtype": "float32", "length": 1, "missing": 0}, …],
  *   "check_data": true}, {"type": "libsvm", "one_based": …, "fields": …, "query_ids": …}, {"type": "csv", "columns":
  *   [{"name": "…", "dtype": "…", "missing": "nan"}, …], "separator": ",", "header": …, "quotes": …}, {"type":
  *   "tfrecords", "check_data": …}, {"type": "lines"}, {"type": "safetensors", "tensors": [{"name": "…", "dtype": "…",
  *   "width": 1}, …], "check_data": …} or {"type": "whole_files"}, which has no decode function. The texts "nan", "inf"
  *   and "-inf" of "missing" stand for numbers that JSON does not have.
- * - "memory": "ordinary", or "resident" for memory that all ranks of the host share; then rueda_init must have been
- *   called.
+ * - "remainder": "keep", "drop" or "pad".
+ * - "memory": "ordinary"; "resident" for memory that all ranks of the host share, and then rueda_init must have been
+ *   called; or "pinned" for memory that is registered with the driver of the GPU with the number "device" (0).
  * - "start": the text "position" of rueda_data_describe.
  *
  * The caller must pass `pipeline` to rueda_data_close.
@@ -63,6 +65,18 @@ typedef struct rueda_data_vocabulary rueda_data_vocabulary;
  * keeps them alive.
  */
 RUEDA_API int rueda_data_open_with(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
+                                   rueda_data_pipeline** pipeline);
+/** Bytes of the caller. */
+typedef struct rueda_data_bytes {
+    const void* bytes; /**< may be NULL if `size` is 0 */
+    size_t size;
+} rueda_data_bytes;
+/**
+ * Opens a pipeline like rueda_data_open_with. A source of the kind "memory" has the bytes `contents[index]`, which are
+ * copied.
+ */
+RUEDA_API int rueda_data_open_from(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
+                                   const rueda_data_bytes* contents, size_t content_count,
                                    rueda_data_pipeline** pipeline);
 /**
  * Waits until rueda_data_next would return at once, but not longer than `timeout_seconds`. `ready` receives 1 if

@@ -18,22 +18,23 @@
 extern "C" {
 #endif
 
-/** Changes of the slots of an elastic job, as bits. */
+/** Changes of the slots (the places for processes) of an elastic job, as bits. */
 enum rueda_slot_changes {
     RUEDA_SLOTS_ADDED = 1,  /**< new processes wait to join the job */
     RUEDA_SLOTS_REMOVED = 2 /**< processes of the job have no slot any more */
 };
 
 /**
- * Whether this process belongs to an elastic job that can go on after an abort: 1 or 0. Before the first rueda_init the
- * result is 0.
+ * Returns 1 if this process belongs to an elastic job that can go on after an abort, otherwise 0. Before the first
+ * rueda_init the result is 0.
  */
 RUEDA_API int rueda_is_elastic(void);
 
 /**
  * Writes to `changes` how the slots have changed since the last call in this generation: bits of enum
- * rueda_slot_changes. Ranks learn of a change at different times, so all ranks should act on the answer of one of them.
- * To let the change happen, all ranks call rueda_shutdown and rueda_init. The call makes one system call.
+ * rueda_slot_changes. Ranks learn of a change at different times. So one rank should send its answer to all ranks, and
+ * all ranks should act on this answer. To make the change, all ranks call rueda_shutdown and rueda_init. The call makes
+ * one system call.
  */
 RUEDA_API int rueda_take_slot_changes(int32_t* changes);
 

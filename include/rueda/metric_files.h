@@ -3,8 +3,8 @@
 /**
  * @file
  * Files of metrics for the interfaces of other languages. The functions write the files of
- * rueda::training::MetricsWriter, in this process alone: they do not communicate, and work without rueda_init. The
- * caller calls them on one rank.
+ * rueda::training::MetricsWriter, in this process alone: they do not communicate, and work without rueda_init. Only one
+ * rank should call them.
  *
  * Every function that returns an int returns a status code, as in rueda.h, and rueda_last_error() has the message.
  * Threads: one thread at a time may use an object.

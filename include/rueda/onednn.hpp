@@ -29,8 +29,8 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
         case dnnl::memory::data_type::u8:
             return DType::uint8;
         default:
-            throw Unsupported("Rueda has no dtype for oneDNN's data type " + std::to_string(static_cast<int>(type)) +
-                              "; it moves f32, f16, bf16, s32, s8 and u8");
+            throw Unsupported("rueda/onednn.hpp does not take oneDNN's data type " +
+                              std::to_string(static_cast<int>(type)) + "; it takes f32, f16, bf16, s32, s8 and u8");
     }
 }
 

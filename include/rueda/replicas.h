@@ -22,7 +22,7 @@ extern "C" {
 /** The replicas of one process. */
 typedef struct rueda_device_team rueda_device_team;
 
-/** What rueda_device_team_create gets. Initialise it with RUEDA_DEVICE_TEAM_INIT. */
+/** The options of rueda_device_team_create. Initialise it with RUEDA_DEVICE_TEAM_INIT. */
 typedef struct rueda_device_team_options {
     size_t struct_size;
     size_t replicas;                    /**< the number of replicas; 1 to 16 */
@@ -45,7 +45,7 @@ typedef struct rueda_device_team_options {
  * the process can use no GPU, or if Rueda has no kernels for it. Needs rueda_init.
  */
 RUEDA_API int rueda_device_team_create(const rueda_device_team_options* options, rueda_device_team** team);
-/** Frees the team. Its memory on the GPUs is freed when these have done the team's work. NULL is allowed. */
+/** Frees the team. The team's memory on the GPUs is freed when the GPUs have done the team's work. NULL is allowed. */
 RUEDA_API void rueda_device_team_free(rueda_device_team* team);
 /**
  * Writes the team's stream on the device of replica 0. An operation that gets this stream in its options begins after
@@ -53,10 +53,10 @@ RUEDA_API void rueda_device_team_free(rueda_device_team* team);
  */
 RUEDA_API int rueda_device_team_stream(const rueda_device_team* team, rueda_device_stream* stream);
 /**
- * Says that replica `replica` has put all work that writes its tensor number `tensor` into its stream. With the call of
- * the last replica, the sum or average over all replicas is put into the team's streams; it replaces the tensor of
- * replica 0, and `is_summed` becomes 1. Otherwise it becomes 0. Until rueda_device_team_join, the work of the replicas
- * must not use the tensor.
+ * Says that replica `replica` has put all work that writes its tensor number `tensor` into its stream. The call of the
+ * last replica puts the work that computes the sum or average over all replicas into the team's streams, and writes 1
+ * to `is_summed`. The result replaces the tensor of replica 0. All other calls write 0 to `is_summed`. Until
+ * rueda_device_team_join, the work of the replicas must not use the tensor.
  */
 RUEDA_API int rueda_device_team_ready(rueda_device_team* team, size_t replica, size_t tensor, int* is_summed);
 /** Makes the team's later work wait for all work that is in the streams of the replicas now. */
@@ -64,8 +64,8 @@ RUEDA_API int rueda_device_team_follow(rueda_device_team* team);
 /** Copies a tensor of replica 0 to all other replicas, after the work in the team's stream. */
 RUEDA_API int rueda_device_team_distribute(rueda_device_team* team, size_t tensor);
 /**
- * Makes later work in the streams of all replicas wait for the team's work. Sums for which not all replicas were ready
- * begin anew.
+ * Makes later work in the streams of all replicas wait for the team's work. If only some replicas have called
+ * rueda_device_team_ready for a tensor, these calls do not count any more.
  */
 RUEDA_API int rueda_device_team_join(rueda_device_team* team);
 

@@ -13,7 +13,7 @@
  * name. If a call would start a second one, it returns RUEDA_DUPLICATE_NAME.
  *
  * Memory: Rueda uses the input and the output of an operation from the call until the operation has completed. The
- * operation has completed when rueda_wait or a blocking function returns, or when rueda_poll says so. If an operation
+ * operation has completed when rueda_wait or a blocking function returns, or when rueda_poll writes 1. If an operation
  * fails after its execution began, the contents of the output are undefined.
  */
 #ifndef RUEDA_RUEDA_H
@@ -62,14 +62,16 @@ enum rueda_dtype {
     RUEDA_INT16 = 9,
     RUEDA_UINT16 = 10,
     RUEDA_UINT32 = 11,
-    RUEDA_UINT64 = 12
+    RUEDA_UINT64 = 12,
+    RUEDA_FLOAT8_E4M3FN = 13, /* the largest value is 448; there is no infinity, and sums that overflow become NaN */
+    RUEDA_FLOAT8_E5M2 = 14    /* the largest finite value is 57344; sums that overflow become infinite */
 };
 
 /** Reductions. The numbers are the same as in rueda::ReduceOp and as Horovod's constants. */
 enum rueda_reduce_op {
     RUEDA_AVERAGE = 0,
     RUEDA_SUM = 1,
-    RUEDA_ADASUM = 2, /* only for floating-point tensors in an allreduce */
+    RUEDA_ADASUM = 2, /* only for floating-point tensors of 16 bits or more, in an allreduce */
     RUEDA_MIN = 3,
     RUEDA_MAX = 4,
     RUEDA_PRODUCT = 5
@@ -80,8 +82,8 @@ enum rueda_reduce_op {
  * rueda::Compression.
  */
 enum rueda_compression {
-    RUEDA_COMPRESSION_NONE = 0, /* the format in the setting RUEDA_COMPRESSION; without this setting, values are not
-                                   changed */
+    RUEDA_COMPRESSION_NONE = 0, /* the call names no format: the setting RUEDA_COMPRESSION decides. Without this
+                                   setting, values are not changed */
     RUEDA_COMPRESSION_FP16 = 1, /* float32 and float64 as float16 */
     RUEDA_COMPRESSION_BF16 = 2  /* float32 and float64 as bfloat16 */
 };
@@ -713,19 +715,19 @@ RUEDA_API int rueda_busy_end(void);
 /**
  * Writes counts of what this rank has done, as a JSON object:
  * {"rank":0,…,"rueda_batches_total":12,"rueda_operations_total":{"allreduce":24,…}}. docs/metrics.md explains the
- * members. Writes the size of the text, with the terminating zero, to `bytes`. If `capacity` is smaller, `text` gets an
- * empty text. If `capacity` is 0, `text` may be NULL. At the next call the text may be longer, because a number may
- * have one more digit. So repeat the call until the text fits. The function does not communicate or wait, takes tens of
- * microseconds, and also works after an abort. Returns RUEDA_NOT_INITIALIZED before rueda_init and after
+ * members. Writes the size of the text, with the terminating zero, to `bytes`. If `capacity` is smaller than this size,
+ * `text` gets an empty text. If `capacity` is 0, `text` may be NULL. The text of the next call may be longer, because a
+ * number may have one more digit. So repeat the call until the text fits. The function does not communicate or wait,
+ * takes tens of microseconds, and also works after an abort. Returns RUEDA_NOT_INITIALIZED before rueda_init and after
  * rueda_shutdown.
  */
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 /**
  * Writes how many seconds threads of this program were blocked in Rueda's operations since the first rueda_init: in
  * rueda_wait and in blocking operations, sends and receives. The time in which an asynchronous operation runs beside
- * the program does not count. Times of several threads are added. A blocking operation of a process set that ends
- * within a few microseconds is not counted. Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and
- * after rueda_shutdown.
+ * the program does not count. Times of several threads are added. A blocking collective operation that ends within a
+ * few microseconds is not counted. Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and after
+ * rueda_shutdown.
  */
 RUEDA_API int rueda_blocked_seconds(double* seconds);
 

@@ -388,7 +388,7 @@ private:
 };
 
 namespace detail {
-/// The result points into `options`, which must outlive it.
+/// The result points into `options`, so `options` must outlive the result.
 inline rueda_options c_options(const TensorName& name, const AllreduceOptions& options) {
     return {sizeof(rueda_options),
             options.prescale,

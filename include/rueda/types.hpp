@@ -29,10 +29,12 @@ enum class DType : std::int32_t {
     uint16 = 10,
     uint32 = 11,
     uint64 = 12,
+    float8_e4m3fn = 13,  ///< 4 bits of exponent, 3 of mantissa; the largest value is 448, and there is no infinity
+    float8_e5m2 = 14,    ///< 5 bits of exponent, 2 of mantissa; the largest finite value is 57344
 };
 
 /// The number of element types. Values of DType are 0 … kDTypeCount − 1.
-inline constexpr std::int32_t kDTypeCount = 13;
+inline constexpr std::int32_t kDTypeCount = 15;
 
 /// The ways in which the values of several ranks can be combined. The numbers are those of Horovod's Python constants.
 enum class ReduceOp : std::int32_t {
@@ -47,7 +49,8 @@ enum class ReduceOp : std::int32_t {
 /// The format in which a tensor's values travel between hosts (docs/compression.md). The numbers are part of the C
 /// interface.
 enum class Compression : std::int32_t {
-    none = 0,  ///< the format in the setting RUEDA_COMPRESSION; without this setting, values are not changed
+    none = 0,  ///< the call names no format: the setting RUEDA_COMPRESSION decides. Without this setting, values are
+               ///< not changed
     fp16 = 1,  ///< float32 and float64 travel as float16
     bf16 = 2,  ///< float32 and float64 travel as bfloat16
 };
@@ -88,6 +91,8 @@ enum class DeviceType : std::int32_t {
         case DType::boolean:
         case DType::uint8:
         case DType::int8:
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2:
             return 1;
         case DType::int16:
         case DType::uint16:
@@ -135,6 +140,10 @@ enum class DeviceType : std::int32_t {
             return "uint32";
         case DType::uint64:
             return "uint64";
+        case DType::float8_e4m3fn:
+            return "float8_e4m3fn";
+        case DType::float8_e5m2:
+            return "float8_e5m2";
     }
     return "unknown dtype";
 }

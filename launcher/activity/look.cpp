@@ -18,9 +18,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// How many of a rank's newest records are searched for an operation that has not ended. The number must be greater
-/// than 17, because up to 17 records of an operation's parts can follow the record of the operation while a timeline is
-/// on.
+/// How many of a rank's newest records are searched for an operation that has not ended. While a timeline is on, up to
+/// 17 records of an operation's parts can follow the record of the operation. So the number must be greater than 17.
 constexpr std::size_t kLookedAtOperations = 64;
 
 /// The maximum number of threads of a process whose state is read. Each thread costs about 10 us of processor time.

@@ -244,8 +244,8 @@ private:
 
     [[nodiscard]] Announcement last_announcement(const RecordedOperation& operation) const {
         // A small operation belongs to no batch, so it is found by its ordinal (its number among the rank's
-        // operations). The ordinal is the same on all ranks, unless the ranks call their operations in different
-        // orders, because small operations are blocking.
+        // operations). Small operations are blocking, so the ordinal is the same on all ranks, unless the ranks call
+        // their operations in different orders.
         const Announcement last = last_.at(base::key_by_ordinal(operation));
         const Announcement in_batch = operation.batch ? last_.at(base::key_by_batch(operation)) : last;
         return in_batch.ns > last.ns ? in_batch : last;
@@ -292,7 +292,8 @@ private:
     std::vector<NewestOfNames> newest_;           // indexed like the list of ranks
     std::vector<std::vector<WaitSpan>> blocked_;  // indexed like the list of ranks; see find_blocked()
     std::unordered_map<std::int32_t, std::size_t> index_of_rank_;
-    std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;  // which rank announced it last
+    // for each operation, the announcement that came last
+    std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;
 };
 
 /// Returns how much of the window (from 0 to 1) the rank waited for `whom`, according to the list.

@@ -21,8 +21,8 @@ using base::OperationKeyHash;
 using base::RecordedOperation;
 using base::Recording;
 
-/// Compares the recordings. Files of hundreds of ranks have millions of operations, so every function looks at each
-/// operation only once, and the keys that it compares contain no texts.
+/// Compares the recordings. Files of hundreds of ranks have millions of operations. So every function looks at each
+/// operation only once, and compares only keys that contain no texts.
 class Analyzer {
 public:
     explicit Analyzer(const std::vector<Recording>& recordings)
@@ -111,8 +111,8 @@ private:
             }
         }
         const base::RecordedCounters& counters = recording.counters;
-        // The rank may have been writing a record when the file was written, so it may have counted a message that it
-        // had not yet recorded.
+        // If the file was written while the rank wrote a record, the rank may have counted a message that it had not
+        // yet recorded.
         const std::uint64_t others = counters.steps + counters.scopes + counters.messages + counters.parts;
         LastOfRank last{.rank = recording.rank,
                         .host = recording.host,

@@ -80,8 +80,8 @@ private:
 /// Encodes addresses with ports as the payload of a frame.
 [[nodiscard]] std::string encode_endpoints(const std::vector<std::string>& endpoints);
 /// Parses the text of encode_endpoints(). Leaves out texts that are no network addresses with ports, and addresses
-/// after the first base::kMostEndpoints. Unlike base::tcp_endpoints(), a wrong address does not make the others
-/// useless.
+/// after the first base::kMostEndpoints. A wrong address does not make the other addresses useless, as it does in
+/// base::tcp_endpoints().
 [[nodiscard]] std::vector<std::string> parse_endpoints(std::string_view text);
 
 }  // namespace rueda::launcher

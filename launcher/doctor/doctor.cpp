@@ -43,7 +43,8 @@ public:
         look_at_processes();
         look_at_huge_pages();
         look_at_files();
-        std::vector<Finding> about_gpus = examine_gpus(facts_.gpus, facts_.ranks, facts_.environment);
+        std::vector<Finding> about_gpus =
+            examine_gpus(facts_.gpus, facts_.ranks, facts_.environment, !facts_.hosts.empty());
         std::move(about_gpus.begin(), about_gpus.end(), std::back_inserter(findings_));
         look_at_network();
         look_at_environment();
@@ -169,8 +170,8 @@ private:
         } else {
             fine("cores", cores);
         }
-        // The load is an average over the last minute. The start of this program adds to it, so a load of up to half of
-        // the cores is no finding.
+        // The load is an average over the last minute. The start of this program adds to the load, so a load of up to
+        // half of the cores is no finding.
         if (facts_.load > 0.5 * facts_.cores_in_mask) {
             warn("load", fmt::format("{:.1f} on {:.3g} cores", facts_.load, facts_.cores_in_mask),
                  "other programs use the cores; a rank that they hold up holds up all ranks");

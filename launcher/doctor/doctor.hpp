@@ -58,7 +58,7 @@ struct PluginFacts {
 struct DoctorFacts {
     std::optional<MpiLauncher> mpi;
     std::string no_mpi_reason;
-    std::optional<PluginFacts> plugins;  ///< empty if nobody has looked for them
+    std::optional<PluginFacts> plugins;  ///< empty if the doctor has not looked for plugins
     GpuFacts gpus;
     std::optional<int> ranks;  ///< the number of ranks that will run on this host
     double usable_cores = 1;
@@ -89,8 +89,9 @@ struct DoctorFacts {
 };
 
 /// Says what the facts about GPUs mean. Pure function. `ranks` is the number of ranks that will run on this host.
+/// `has_other_hosts` says whether other ranks will run on other hosts.
 [[nodiscard]] std::vector<Finding> examine_gpus(const GpuFacts& facts, std::optional<int> ranks,
-                                                const Environment& environment);
+                                                const Environment& environment, bool has_other_hosts);
 
 /// Says what the facts mean and what to do about them. Pure function.
 [[nodiscard]] std::vector<Finding> examine(const DoctorFacts& facts);

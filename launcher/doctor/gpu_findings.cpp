@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,13 @@ namespace rueda::launcher {
 
 namespace {
 
+constexpr int kMostIpcRanks = 16;  // kMostIpcMembers in collectives/cuda/nccl/offer.hpp
+
 class GpuExamination {
 public:
-    GpuExamination(const GpuFacts& facts, std::optional<int> ranks, const Environment& environment)
-        : facts_(facts), ranks_(ranks), environment_(environment) {}
+    GpuExamination(const GpuFacts& facts, std::optional<int> ranks, const Environment& environment,
+                   bool has_other_hosts)
+        : facts_(facts), ranks_(ranks), environment_(environment), has_other_hosts_(has_other_hosts) {}
 
     std::vector<Finding> examine() && {
         if (facts_.machine.gpus.empty()) {
@@ -30,6 +34,7 @@ public:
         look_at_nccl();
         look_at_order();
         look_at_ranks();
+        look_at_way();
         return std::move(findings_);
     }
 
@@ -83,11 +88,72 @@ private:
                 "pip install nvidia-nccl-cu13 (or -cu12), or name its folder in LD_LIBRARY_PATH; without it, large "
                 "tensors move through GPU memory that the ranks of a host share (CUDA IPC), and all others through the "
                 "host's memory");
+        } else if (is_too_old()) {
+            warn("NCCL", fmt::format("{}, {}; expected 2.18 or newer", facts_.nccl.version, facts_.nccl.file),
+                 "install a newer version; Rueda does not use this one");
+        } else if (const char* const bug = known_bug(); *bug != '\0') {
+            warn("NCCL", fmt::format("{}, {}; {}", facts_.nccl.version, facts_.nccl.file, bug),
+                 "a newer version of NCCL avoids it");
         } else {
             fine("NCCL", fmt::format("{}, {}",
                                      facts_.nccl.version.empty() ? "a version that its file name does not tell"
                                                                  : facts_.nccl.version,
                                      facts_.nccl.file));
+        }
+    }
+
+    /// The number of NCCL's version, as NCCL_VERSION_CODE: 22809 is 2.28.9. 0 if it is not known.
+    [[nodiscard]] int nccl_version() const {
+        int major = 0;
+        int minor = 0;
+        int patch = 0;
+        // NOLINTNEXTLINE(cert-err34-c): a text without numbers leaves the zeros
+        const int found = std::sscanf(facts_.nccl.version.c_str(), "%4d.%4d.%4d", &major, &minor, &patch);
+        return found >= 2 ? major * 10000 + minor * 100 + patch : 0;
+    }
+    /// The versions in the following functions are those of collectives/cuda/nccl (load_nccl, offer).
+    [[nodiscard]] bool is_too_old() const { return nccl_version() != 0 && nccl_version() < 21800; }
+    [[nodiscard]] const char* known_bug() const {
+        const int version = nccl_version();
+        if (version >= 22000 || version == 0) {
+            return "";
+        }
+        return version < 21900 ? "an abort can hang, so that a job may end slowly after a rank dies"
+                               : "an alltoall can hang unless NCCL_CUMEM_ENABLE=0 is set";
+    }
+
+    /// Says how the tensors of the ranks on this host will move, if all of them are in one process set. Rueda decides
+    /// this when the ranks connect, and says so in the log.
+    void look_at_way() {
+        const int gpus = facts_.visible.count();
+        if (gpus == 0) {
+            return;
+        }
+        const int ranks = ranks_.value_or(gpus);
+        const bool share = ranks > gpus;
+        const std::string path = text_of(environment_, "RUEDA_GPU_PATH");
+        const bool has_nccl = !facts_.nccl.file.empty() && !is_too_old();
+        const bool may_share = nccl_version() >= 23000 && text_of(environment_, "NCCL_MULTI_RANK_GPU_ENABLE") == "1";
+        const auto say = [&](std::string way) {
+            fine("tensors on GPUs", fmt::format("{} {} on {} {} here: {}", ranks, ranks == 1 ? "rank" : "ranks", gpus,
+                                                gpus == 1 ? "GPU" : "GPUs", way));
+        };
+        if (path == "host") {
+            say("through the host's memory, because RUEDA_GPU_PATH is 'host'");
+        } else if (has_nccl && path != "ipc" && (!share || may_share)) {
+            say(share ? "NCCL, by its experimental setting NCCL_MULTI_RANK_GPU_ENABLE=1" : "NCCL");
+        } else if (path == "nccl") {
+            say("operations fail, because RUEDA_GPU_PATH is 'nccl', and NCCL cannot connect the ranks");
+        } else {
+            const bool has_ipc = !has_other_hosts_ && ranks >= 2 && ranks <= kMostIpcRanks;
+            say(fmt::format("{}, because {}",
+                            has_ipc ? "batches of 3 MiB and more through GPU memory that the ranks share (CUDA IPC), "
+                                      "others through the host's memory"
+                                    : "through the host's memory",
+                            path == "ipc" ? "RUEDA_GPU_PATH is 'ipc'"
+                            : !has_nccl   ? "there is no NCCL that Rueda can use"
+                                          : "NCCL before 2.30 connects at most one rank for each GPU, and newer "
+                                            "versions need NCCL_MULTI_RANK_GPU_ENABLE=1 for more"));
         }
     }
 
@@ -128,13 +194,15 @@ private:
     const GpuFacts& facts_;
     const std::optional<int> ranks_;
     const Environment& environment_;
+    const bool has_other_hosts_;
     std::vector<Finding> findings_;
 };
 
 }  // namespace
 
-std::vector<Finding> examine_gpus(const GpuFacts& facts, std::optional<int> ranks, const Environment& environment) {
-    return GpuExamination(facts, ranks, environment).examine();
+std::vector<Finding> examine_gpus(const GpuFacts& facts, std::optional<int> ranks, const Environment& environment,
+                                  bool has_other_hosts) {
+    return GpuExamination(facts, ranks, environment, has_other_hosts).examine();
 }
 
 }  // namespace rueda::launcher

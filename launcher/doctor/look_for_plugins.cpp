@@ -189,7 +189,7 @@ PluginProbe probe_plugin(const std::string& file, std::chrono::milliseconds time
         probe.problem = answer.substr(1);
     } else {
         probe.is_for_open_mpi = answer.front() == kOpenMpi;
-        probe.library = answer.substr(1);
+        probe.library = kind == PluginKind::ucx ? answer.substr(1) : "";
     }
     return probe;
 }

@@ -35,12 +35,7 @@ Discovered read_discovered_hosts(const std::string& text, const ElasticPlan& pla
     discovered.hosts.emplace();
     for (Host& host : hosts.value()) {
         host.slots = host.slots > 0 ? host.slots : plan.slots_per_host;
-        if (!plan.own_names.contains(host.name)) {
-            discovered.notes.push_back(
-                fmt::format("--host-discovery-script names {}, which is not this host; an elastic job runs on one "
-                            "host, so {} gets no ranks",
-                            base::quote(host.name), base::quote(host.name)));
-        } else if (host.slots == 0) {
+        if (host.slots == 0) {
             discovered.notes.push_back(
                 fmt::format("--host-discovery-script gives {} no number of slots; write {}:4, or use --slots-per-host",
                             base::quote(host.name), host.name));
@@ -118,6 +113,7 @@ std::optional<Discovered> Discovery::ended(pid_t pid, int wait_status, TimePoint
         return std::nullopt;
     }
     pid_ = 0;
+    const bool took_too_long = now >= next_ + kLongestRun;
     next_ = std::max(next_, now);
     if (output_.is_open()) {
         read_some();  // its last output
@@ -129,6 +125,10 @@ std::optional<Discovered> Discovery::ended(pid_t pid, int wait_status, TimePoint
             WIFEXITED(wait_status)
                 ? fmt::format("--host-discovery-script ended with exit status {}; the previous hosts stay",
                               WEXITSTATUS(wait_status))
+            : took_too_long
+                ? fmt::format(
+                      "--host-discovery-script has not ended within {} s, so it was killed; the previous hosts stay",
+                      kLongestRun.count())
                 : fmt::format("--host-discovery-script was killed by signal {}; the previous hosts stay",
                               WTERMSIG(wait_status)));
         return failed;

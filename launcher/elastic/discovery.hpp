@@ -25,8 +25,8 @@ struct Discovered {
     std::vector<std::string> notes;          ///< lines for the user; each text is reported once
 };
 
-/// Reads the output of the script: lines such as `localhost:4`. This version runs elastic jobs on one host, so other
-/// hosts are left out with a note. This function is pure.
+/// Reads the output of the script: lines such as `localhost:4`. A host without a number of slots is left out with a
+/// note, unless the plan has a number for all hosts. This function is pure.
 [[nodiscard]] Discovered read_discovered_hosts(const std::string& text, const ElasticPlan& plan);
 
 /// Runs the script of --host-discovery-script once per second, without ever waiting for it. Threads: only one thread

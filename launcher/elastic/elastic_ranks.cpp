@@ -8,15 +8,18 @@
 
 #include <algorithm>
 #include <csignal>
-#include <numeric>
 #include <string_view>
 #include <variant>
 
 #include "base/launcher_notification.hpp"
+#include "base/network/endpoint_list.hpp"
 #include "base/text.hpp"
+#include "launcher/connection/own_rendezvous.hpp"
+#include "launcher/hosts/network.hpp"
 #include "launcher/options/variables.hpp"
 #include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/surroundings.hpp"
+#include "launcher/watch/job_ending.hpp"
 
 namespace rueda::launcher {
 
@@ -28,17 +31,8 @@ using ElasticClock = std::chrono::steady_clock;
 /// How long a worker that the job does not need any more has between SIGTERM and SIGKILL.
 constexpr std::chrono::seconds kDismissTime{2};
 
-bool ends_workers(int signal_number) {
-    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGQUIT || signal_number == SIGHUP ||
-           signal_number == SIGKILL;
-}
-
-int slots_on(const std::vector<Host>& hosts) {
-    return std::accumulate(hosts.begin(), hosts.end(), 0, [](int sum, const Host& host) { return sum + host.slots; });
-}
-
-/// Returns the variables for the threads of a worker that starts while there are this many slots. Variables that
-/// `environment` contains have been set by the user.
+/// Returns the variables for the threads of a worker of this host that starts while the host has this many slots.
+/// Variables that `environment` contains have been set by the user.
 std::vector<EnvironmentChange> threads_of_worker(const Environment& environment, const ElasticPlan& plan, int slots) {
     return thread_settings({plan.cores, plan.cores}, std::min(slots, plan.most),
                            [&environment](std::string_view name) { return !text_of(environment, name).empty(); });
@@ -51,11 +45,17 @@ Membership::Ending ending_of(const RankEnd& end) {
     return ended_well(end) ? Membership::Ending::well : Membership::Ending::failed;
 }
 
+/// Returns whether each host takes this name or address for itself.
+bool is_loopback_name(std::string_view name) {
+    return name == "localhost" || name == "::1" || name.starts_with("127.");
+}
+
 }  // namespace
 
 ElasticRanks::ElasticRanks(const LaunchPlan& plan, StartContext context)
     : plan_(plan),
       context_(std::move(context)),
+      own_host_key_(host_key(changed_environment(context_.environment, plan.environment))),
       membership_(*plan.elastic, ElasticClock::now()),
       discovery_(*plan.elastic, context_.environment, context_.signal_mask) {}
 
@@ -65,20 +65,52 @@ Status ElasticRanks::start(JobOutput& output) {
     if (!null_.is_open()) {
         return system_failure(ErrorCode::internal, "open(/dev/null)");
     }
+    if (plan_.elastic->may_use_other_hosts) {
+        RUEDA_RETURN_IF_FAILED(prepare_for_other_hosts());
+    }
     if (plan_.elastic->discovery_script.empty()) {
         discovery_.stop();
-        membership_.set_slots({{"localhost", plan_.elastic->slots, 0}}, ElasticClock::now());
+        set_slots(plan_.elastic->hosts);
     }
     advance(ElasticClock::now());
     return {};
 }
 
+Status ElasticRanks::prepare_for_other_hosts() {
+    Result<std::string> secret = random_token();
+    RUEDA_RETURN_IF_FAILED(secret.status());
+    rendezvous_secret_ = std::move(secret).value();
+    Result<std::string> token = random_token();
+    RUEDA_RETURN_IF_FAILED(token.status());
+    job_token_ = std::move(token).value();
+    raise_descriptor_limit(plan_.elastic->most);
+    remote_.emplace(plan_, context_);
+    Status listening = remote_->listen(*output_, rendezvous_secret_);
+    if (!listening.is_ok()) {
+        remote_.reset();
+    }
+    return listening;
+}
+
+void ElasticRanks::set_slots(const std::vector<Host>& hosts) {
+    slots_.clear();
+    for (const Host& host : hosts) {
+        slots_[host.name] = host.slots;
+    }
+    membership_.set_slots(hosts, ElasticClock::now());
+}
+
+bool ElasticRanks::is_here(const std::string& host) const { return plan_.elastic->own_names.contains(host); }
+
 void ElasticRanks::add_to(base::PollSet& set) {
     for (auto& [number, worker] : workers_) {
-        if (worker.process.line_fd() >= 0) {
-            set.add(worker.process.line_fd(), POLLIN, [this, number = number] { take_message(number); });
+        if (worker.process && worker.process->line_fd() >= 0) {
+            set.add(worker.process->line_fd(), POLLIN, [this, number = number] { take_message(number); });
         }
         set.wake_at(worker.kill_at);
+    }
+    if (remote_) {
+        remote_->add_to(set);
     }
     discovery_.add_to(set);
     if (!ends_.empty()) {
@@ -87,18 +119,37 @@ void ElasticRanks::add_to(base::PollSet& set) {
     set.wake_at(is_ending() ? std::nullopt : membership_.deadline());
 }
 
+/// take_ends() passes the message on, because the ends of other workers must be reported first.
 void ElasticRanks::take_message(int worker) {
-    if (workers_.at(worker).process.take_wait() && !is_ending()) {
-        membership_.waits(worker, ElasticClock::now());
-        carry_out(ElasticClock::now());
+    if (workers_.at(worker).process->take_wait()) {
+        waiting_.push_back(worker);
+    }
+}
+
+void ElasticRanks::notify(int number, const Worker& worker, std::string_view notification) {
+    if (worker.process) {
+        worker.process->notify(notification);
+    } else {
+        remote_->notify(number, notification);
+    }
+}
+
+void ElasticRanks::signal(int number, Worker& worker, int signal_number) {
+    if (worker.process) {
+        worker.process->signal(signal_number);
+    } else {
+        remote_->signal(number, signal_number);
     }
 }
 
 void ElasticRanks::advance(TimePoint now) {
+    if (remote_) {
+        remote_->advance(now);
+    }
     for (auto& [number, worker] : workers_) {
         if (worker.kill_at && now >= *worker.kill_at) {
             worker.kill_at.reset();
-            worker.process.signal(SIGKILL);
+            signal(number, worker, SIGKILL);
         }
     }
     if (is_ending()) {
@@ -108,6 +159,7 @@ void ElasticRanks::advance(TimePoint now) {
     for (const std::string& note : discovery_.advance(now)) {
         say_once(note);
     }
+    settle_ends();
     membership_.advance(now);
     carry_out(now);
 }
@@ -120,39 +172,61 @@ void ElasticRanks::carry_out(TimePoint now) {
         for (const Membership::Action& action : actions) {
             std::visit([this, now](const auto& one) { carry_out(one, now); }, action);
         }
+        if (remote_) {
+            remote_->start_added(now);
+        }
         settle_ends();
     }
 }
 
 void ElasticRanks::carry_out(const Membership::Start& start, TimePoint /*now*/) {
     if (membership_.generation() >= 0) {
-        output_->say(fmt::format("worker {} is started; it joins the other ranks at their next commit", start.worker));
+        output_->say(fmt::format("worker {} is started{}; it joins the other ranks at their next commit", start.worker,
+                                 is_here(start.host) ? "" : " on " + start.host));
     }
-    if (const Status started = start_worker(start.worker); !started.is_ok()) {
+    if (!is_here(start.host)) {
+        workers_.emplace(start.worker, Worker{});
+        has_started_ = true;
+        remote_->add(start.worker, start.host, std::min(slots_[start.host], plan_.elastic->most),
+                     variables_of_newcomer());
+    } else if (const Status started = start_worker(start.worker, start.host); !started.is_ok()) {
         fresh_.push_back({start.worker, -1, not_started(start.worker, started.message())});
     }
 }
 
-Status ElasticRanks::start_worker(int number) {
+/// Returns the variables of a worker that has no place yet. The rank is not known before init(). The variables exist
+/// from the beginning nevertheless, with the values of a job of one rank: init() then only replaces values, and the
+/// list of variables, which other threads may read at the same time, stays at its place in memory.
+std::vector<EnvironmentChange> ElasticRanks::variables_of_newcomer() const {
+    LaunchPlan alone = plan_;
+    alone.ranks = 1;
+    std::vector<EnvironmentChange> variables = rank_environment(alone, 0);
+    variables.push_back({kGenerationVariable, "0"});
+    variables.push_back({kFirstGenerationVariable, "0"});
+    return variables;
+}
+
+/// Starts a worker on this host.
+Status ElasticRanks::start_worker(int number, const std::string& host) {
     const Result<RankDescriptors> descriptors = output_->open_rank(number);
     RUEDA_RETURN_IF_FAILED(descriptors.status());
     ChildSpec spec;
     spec.file = context_.program_file;
     spec.words = plan_.program;
     spec.environment = changed_environment(context_.environment, plan_.environment);
-    const bool is_first = membership_.generation() < 0 && number < plan_.ranks;
-    // The rank of a newcomer is not known before init(). Its variables exist from the beginning nevertheless, with the
-    // values of a job of one rank: init() then only replaces values, and the list of variables, which other threads may
-    // read at the same time, stays at its place in memory.
-    LaunchPlan alone = plan_;
-    alone.ranks = 1;
-    spec.environment = changed_environment(std::move(spec.environment),
-                                           is_first ? rank_environment(plan_, number) : rank_environment(alone, 0));
-    spec.environment = changed_environment(
-        std::move(spec.environment),
-        {{kJobVariable, std::nullopt}, {kGenerationVariable, "0"}, {kFirstGenerationVariable, "0"}});
+    spec.environment.erase(kJobVariable);
+    spec.environment = changed_environment(std::move(spec.environment), variables_of_newcomer());
+    // On one host, the ranks of the first workers are known.
+    const bool is_first = membership_.generation() < 0 && number < plan_.ranks && !remote_;
+    if (is_first) {
+        spec.environment = changed_environment(std::move(spec.environment), rank_environment(plan_, number));
+    }
+    if (remote_) {
+        spec.environment[kRendezvousSecretVariable] = rendezvous_secret_;
+    }
     if (plan_.elastic->cores > 0) {
-        const std::vector<EnvironmentChange> threads = threads_of_worker(spec.environment, *plan_.elastic, slots_);
+        const std::vector<EnvironmentChange> threads =
+            threads_of_worker(spec.environment, *plan_.elastic, slots_[host]);
         spec.environment = changed_environment(std::move(spec.environment), threads);
     }
     spec.stdin_fd = number == 0 && plan_.first_rank_reads_stdin ? kInherit : null_.value();
@@ -160,11 +234,12 @@ Status ElasticRanks::start_worker(int number) {
     spec.stderr_fd = descriptors.value().standard_error.value();
     spec.own_group = plan_.own_groups;
     spec.signal_mask = context_.signal_mask;
-    Worker worker{RankProcess(context_.read), -1, -1, -1, false, std::nullopt};
-    RUEDA_RETURN_IF_FAILED(worker.process.open_line(is_first ? number : 0, is_first ? plan_.ranks : 1));
-    worker.process.notify(base::encode({ElasticKind::elastic, 0, ""}));
+    Worker worker;
+    worker.process.emplace(context_.read);
+    RUEDA_RETURN_IF_FAILED(worker.process->open_line(is_first ? number : 0, is_first ? plan_.ranks : 1));
+    worker.process->notify(base::encode({ElasticKind::elastic, 0, ""}));
     int error_number = 0;
-    const Status started = worker.process.start(std::move(spec), error_number);
+    const Status started = worker.process->start(std::move(spec), error_number);
     if (error_number != 0) {
         fresh_.push_back({number, -1, not_started(number, plan_.program.front(), error_number)});
         return {};
@@ -175,39 +250,123 @@ Status ElasticRanks::start_worker(int number) {
     return {};
 }
 
+/// Returns where the ranks of a generation meet. Each generation has a new name or new ports, so a process of an
+/// earlier generation cannot meet them.
+ElasticRanks::MeetingPlace ElasticRanks::meeting_place(const std::vector<Membership::Member>& members,
+                                                       bool has_several_hosts) {
+    const int first = members.front().worker;
+    const bool is_first_here = workers_.at(first).process.has_value();
+    const std::uint16_t master_port = is_first_here ? hold(master_port_) : remote_->greeting_of(first).master_port;
+    if (!has_several_hosts) {
+        const Result<std::string> token = random_token();
+        return {"@rueda-" + (token.is_ok() ? token.value() : fmt::format("{}", membership_.generation())),
+                {kMasterOfOneHost, master_port}};
+    }
+    if (!is_first_here) {
+        return {remote_->greeting_of(first).rendezvous, {remote_->connection_of(first).peer, master_port}};
+    }
+    const auto other = std::find_if(members.begin(), members.end(), [this](const Membership::Member& member) {
+        return !workers_.at(member.worker).process;
+    });
+    return {rendezvous_of_this_host(hold(rendezvous_port_)), {remote_->connection_of(other->worker).own, master_port}};
+}
+
+/// Reserves a new port of this host. Returns 0 if there is none.
+std::uint16_t ElasticRanks::hold(std::optional<HeldPort>& port) {
+    Result<HeldPort> held = hold_port();
+    port = held.is_ok() ? std::optional(std::move(held).value()) : std::nullopt;
+    return port ? port->port : std::uint16_t{0};
+}
+
+/// Returns the text that is equal for all workers of a host.
+std::string ElasticRanks::key_of_host(int number) const {
+    return workers_.at(number).process ? own_host_key_ : remote_->greeting_of(number).host_key;
+}
+
 void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
-    LaunchPlan generation = plan_;
-    generation.ranks = static_cast<int>(form.members.size());
-    Result<std::string> token = random_token();
-    Result<HeldPort> port = hold_port();
-    generation.rendezvous = "@rueda-" + (token.is_ok() ? token.value() : fmt::format("{}", form.generation));
-    generation.master_port = port.is_ok() ? port.value().port : std::uint16_t{0};
-    port_ = port.is_ok() ? std::optional(std::move(port).value()) : std::nullopt;
     notifications_ = RankNotifications();
     held_.clear();
+    std::vector<std::string> hosts;
+    for (const Membership::Member& member : form.members) {
+        hosts.push_back(key_of_host(member.worker));
+    }
+    const std::vector<TorchPlace> places = torch_places(hosts);
+    const MeetingPlace meeting = meeting_place(form.members, places.front().hosts > 1);
     for (const Membership::Member& member : form.members) {
         Worker& worker = workers_.at(member.worker);
         worker.rank = member.rank;
         worker.generation = form.generation;
         worker.first_generation = worker.first_generation < 0 ? form.generation : worker.first_generation;
+    }
+    if (places.front().hosts > 1 && !base::tcp_endpoints(meeting.rendezvous)) {
+        give_up_meeting(form.members);  // the note of the former generation stays until the next one, which comes soon
+        return;
+    }
+    for (const Membership::Member& member : form.members) {
+        Worker& worker = workers_.at(member.worker);
+        const TorchPlace& place = places[static_cast<std::size_t>(member.rank)];
+        std::vector<EnvironmentChange> changes = meeting_environment(place, meeting.rendezvous);
+        const std::vector<EnvironmentChange> torch = torch_environment(plan_, place, meeting.master);
+        changes.insert(changes.end(), torch.begin(), torch.end());
         std::vector<base::PlaceVariable> variables;
-        for (const EnvironmentChange& change : rank_environment(generation, member.rank)) {
+        for (const EnvironmentChange& change : changes) {
             variables.push_back({change.name, change.value.value_or("")});
         }
         variables.push_back({kGenerationVariable, fmt::format("{}", form.generation)});
         variables.push_back({kFirstGenerationVariable, fmt::format("{}", worker.first_generation)});
         const Result<std::string> text = base::encode_place(variables);
-        // On one host the text is always short enough. If it were not, the worker would report a damaged place.
-        worker.process.notify(base::encode({ElasticKind::place, member.rank, text.is_ok() ? text.value() : ""}));
+        // The number of addresses is limited, so the text is always short enough. If it were not, the worker would
+        // report a damaged place.
+        notify(member.worker, worker,
+               base::encode({ElasticKind::place, member.rank, text.is_ok() ? text.value() : ""}));
     }
+    note_hosts(form.members);
     if (form.generation > 0) {
-        output_->say(fmt::format("the job goes on with {} {} (generation {})", generation.ranks,
-                                 generation.ranks == 1 ? "rank" : "ranks", form.generation));
+        output_->say(fmt::format("the job goes on with {} {} (generation {})", form.members.size(),
+                                 form.members.size() == 1 ? "rank" : "ranks", form.generation));
     }
 }
 
+/// Notes the hosts of a generation for `rueda top`, in this process and in the supervisors of the other hosts.
+void ElasticRanks::note_hosts(const std::vector<Membership::Member>& members) {
+    if (!remote_) {
+        return;
+    }
+    std::vector<std::string> hosts;
+    std::set<std::string> keys;  // a host may have two names, and would be shown twice
+    for (const Membership::Member& member : members) {
+        if (keys.insert(key_of_host(member.worker)).second) {
+            // Another host would take "localhost" for itself.
+            hosts.push_back(is_loopback_name(member.host) ? host_name() : member.host);
+        }
+    }
+    const std::string text = hosts.size() > 1 ? describe_job(job_token_, hosts) : "";
+    job_note_.write(text);
+    for (const Membership::Member& member : members) {
+        if (!workers_.at(member.worker).process) {
+            remote_->note_job(member.worker, text.size() > JobNote::kLongest ? "" : text);
+        }
+    }
+}
+
+/// The host of rank 0 has no port or no address at which the ranks could meet. Ends this worker; the others, which have
+/// got no place, still wait.
+void ElasticRanks::give_up_meeting(const std::vector<Membership::Member>& members) {
+    const int first = members.front().worker;
+    output_->say(
+        fmt::format("worker {} is killed: it should be rank 0, and its host {} has no network address or no "
+                    "free port at which the ranks can meet",
+                    first, base::quote(members.front().host)));
+    for (const Membership::Member& member : members) {
+        if (member.worker != first) {
+            waiting_.push_back(member.worker);
+        }
+    }
+    signal(first, workers_.at(first), SIGKILL);
+}
+
 void ElasticRanks::carry_out(const Membership::Tell& tell, TimePoint /*now*/) {
-    workers_.at(tell.worker).process.notify(base::encode({ElasticKind::slots_changed, tell.changes, ""}));
+    notify(tell.worker, workers_.at(tell.worker), base::encode({ElasticKind::slots_changed, tell.changes, ""}));
 }
 
 void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) {
@@ -219,15 +378,15 @@ void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) 
     output_->say(fmt::format("worker {} is ended: {}", dismiss.worker, dismiss.reason));
     worker.is_dismissed = true;
     worker.kill_at = now + kDismissTime;
-    worker.process.signal(SIGTERM);
-    worker.process.signal(SIGCONT);
+    signal(dismiss.worker, worker, SIGTERM);
+    signal(dismiss.worker, worker, SIGCONT);
 }
 
 void ElasticRanks::carry_out(const Membership::Kill& kill, TimePoint /*now*/) {
     const auto found = workers_.find(kill.worker);
     if (found != workers_.end()) {  // otherwise it has ended at the same time
         output_->say(fmt::format("worker {} is killed: {}", kill.worker, kill.reason));
-        found->second.process.signal(SIGKILL);
+        signal(kill.worker, found->second, SIGKILL);
     }
 }
 
@@ -238,7 +397,11 @@ void ElasticRanks::carry_out(const Membership::End& end, TimePoint /*now*/) {
         output_->say(fmt::format("the elastic job ends: {}", end.reason));
         const std::string dismissal = base::encode({ElasticKind::dismissed, 0, end.reason});
         for (const auto& [number, worker] : workers_) {
-            worker.process.notify(dismissal);
+            if (worker.process) {
+                worker.process->notify(dismissal);
+            } else {
+                remote_->dismiss(number, dismissal);
+            }
         }
     }
     for (NumberedEnd& held : held_) {
@@ -254,14 +417,15 @@ void ElasticRanks::carry_out(const Membership::End& end, TimePoint /*now*/) {
 }
 
 std::map<int, ElasticRanks::Worker>::iterator ElasticRanks::find_worker(pid_t pid) {
-    return std::find_if(workers_.begin(), workers_.end(),
-                        [pid](const auto& entry) { return entry.second.process.pid() == pid; });
+    return std::find_if(workers_.begin(), workers_.end(), [pid](const auto& entry) {
+        return entry.second.process && entry.second.process->pid() == pid;
+    });
 }
 
 void ElasticRanks::child_ends(pid_t pid, bool is_well) {
     if (const auto found = find_worker(pid); found != workers_.end()) {
         // Only a process of a failed worker may still take part in the old generation, so only these are killed.
-        found->second.process.end_group(is_well || found->second.is_dismissed || is_ending());
+        found->second.process->end_group(is_well || found->second.is_dismissed || is_ending());
     }
 }
 
@@ -271,29 +435,39 @@ void ElasticRanks::child_ended(pid_t pid, int wait_status) {
             say_once(note);
         }
         if (discovered->hosts && !is_ending()) {
-            slots_ = slots_on(*discovered->hosts);
             settle_ends();  // no action may refer to a worker that has ended
-            membership_.set_slots(*discovered->hosts, ElasticClock::now());
+            set_slots(*discovered->hosts);
             carry_out(ElasticClock::now());
         }
         return;
     }
-    const auto found = find_worker(pid);
-    if (found == workers_.end()) {
-        return;
+    if (remote_) {
+        remote_->child_ended(pid, wait_status);
     }
-    auto& [number, worker] = *found;
-    RankEnd end = worker.process.end(worker.rank >= 0 ? worker.rank : number, wait_status);
-    output_->drain_rank(number);
+    const auto found = find_worker(pid);
+    if (found != workers_.end()) {
+        output_->drain_rank(found->first);
+        note_end(found, found->second.process->end(found->first, wait_status));
+    }
+}
+
+void ElasticRanks::note_end(std::map<int, Worker>::iterator ended, RankEnd end) {
+    auto& [number, worker] = *ended;
+    end.rank = worker.rank >= 0 ? worker.rank : number;
     if (!worker.is_dismissed) {
         fresh_.push_back({number, worker.generation, std::move(end)});
     }
-    workers_.erase(found);
+    workers_.erase(ended);
 }
 
 /// Passes ends on to Membership. The ends were noticed together, so the members are notified of the most likely cause
 /// first.
 void ElasticRanks::settle_ends() {
+    for (RankEnd& end : remote_ ? remote_->take_ends(ElasticClock::now()) : std::vector<RankEnd>()) {
+        if (const auto found = workers_.find(end.rank); found != workers_.end()) {
+            note_end(found, std::move(end));
+        }
+    }
     std::vector<NumberedEnd> fresh = std::exchange(fresh_, {});
     if (is_ending()) {
         for (NumberedEnd& one : fresh) {
@@ -326,7 +500,7 @@ void ElasticRanks::notify_members(const std::vector<RankEnd>& ends) {
     for (const RankNotifications::Item& item : notifications_.note(ends)) {
         for (const auto& [number, worker] : workers_) {
             if (worker.generation == membership_.generation() && !worker.is_dismissed) {
-                worker.process.notify(item.notification);
+                notify(number, worker, item.notification);
             }
         }
     }
@@ -334,6 +508,13 @@ void ElasticRanks::notify_members(const std::vector<RankEnd>& ends) {
 
 std::vector<RankEnd> ElasticRanks::take_ends() {
     settle_ends();
+    const std::vector<int> remote = remote_ ? remote_->take_waits() : std::vector<int>();
+    waiting_.insert(waiting_.end(), remote.begin(), remote.end());
+    for (const int worker : std::exchange(waiting_, {})) {
+        if (!is_ending() && workers_.contains(worker)) {
+            membership_.waits(worker, ElasticClock::now());
+        }
+    }
     if (!stopping_) {
         carry_out(ElasticClock::now());
     }
@@ -341,7 +522,7 @@ std::vector<RankEnd> ElasticRanks::take_ends() {
 }
 
 void ElasticRanks::signal_ranks(int signal_number) {
-    if (ends_workers(signal_number) && !std::exchange(stopping_, true)) {
+    if (ends_programs(signal_number) && !std::exchange(stopping_, true)) {
         discovery_.stop();
         for (const NumberedEnd& held : held_) {
             ends_.push_back(held.end);
@@ -350,9 +531,16 @@ void ElasticRanks::signal_ranks(int signal_number) {
     }
     for (auto& [number, worker] : workers_) {
         if (stopping_) {
-            worker.process.notify(base::encode({ElasticKind::dismissed, 0, "ruedarun ends the job"}));
+            notify(number, worker, base::encode({ElasticKind::dismissed, 0, "ruedarun ends the job"}));
         }
-        worker.process.signal(signal_number);
+        signal(number, worker, signal_number);
+    }
+}
+
+void ElasticRanks::release(TimePoint now) {
+    workers_.clear();
+    if (remote_) {
+        remote_->release(now);
     }
 }
 

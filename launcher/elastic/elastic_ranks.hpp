@@ -6,12 +6,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/unique_fd.hpp"
 #include "launcher/elastic/discovery.hpp"
 #include "launcher/elastic/membership.hpp"
+#include "launcher/elastic/remote_workers.hpp"
+#include "launcher/jobs/job_note.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/processes/held_port.hpp"
 #include "launcher/watch/rank_group.hpp"
@@ -20,8 +23,9 @@
 
 namespace rueda::launcher {
 
-/// The workers of an elastic job, which ruedarun starts as its own children (docs/design/0028-elastic-jobs.md).
-/// Membership decides; this class starts the programs, and passes messages between them and Membership.
+/// The workers of an elastic job (docs/design/0028-elastic-jobs.md). Workers of this host are children of ruedarun;
+/// RemoteWorkers has those of other hosts. Membership decides; this class starts the programs, and passes messages
+/// between them and Membership.
 ///
 /// As long as the job goes on, take_ends() returns nothing: the end of a worker is not the end of the job. When
 /// Membership has ended the job, take_ends() returns the ends that decide how the job has ended.
@@ -39,23 +43,29 @@ public:
     void signal_ranks(int signal_number) override;
     /// Does nothing, because this class itself notifies the members of a generation.
     void notify_ranks(const RankNotifications::Item& /*item*/) override {}
-    void watch_closely() override {}  // nothing to do: all ranks are on this host
+    void watch_closely() override {}  // nothing to do: RemoteWorkers always does
     [[nodiscard]] std::vector<RankEnd> take_ends() override;
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool may_start_ranks() const override { return !is_ending() || !ends_.empty(); }
     [[nodiscard]] bool has_started() const override { return has_started_; }
-    void release(TimePoint /*now*/) override { workers_.clear(); }
+    void release(TimePoint now) override;
     void advance(TimePoint now) override;
-    [[nodiscard]] bool is_gone() const override { return workers_.empty(); }
+    [[nodiscard]] bool is_gone() const override { return workers_.empty() && (!remote_ || remote_->is_gone()); }
 
 private:
     struct Worker {
-        RankProcess process;
-        int rank = -1;  ///< its rank in its last generation; −1: it has had none
+        std::optional<RankProcess> process;  ///< empty: the worker is on another host
+        int rank = -1;                       ///< its rank in its last generation; −1: it has had none
         int generation = -1;
         int first_generation = -1;  ///< the generation in which it became a rank
         bool is_dismissed = false;
         std::optional<TimePoint> kill_at;
+    };
+
+    /// Where the ranks of a generation meet.
+    struct MeetingPlace {
+        std::string rendezvous;  ///< the value of RUEDA_RENDEZVOUS
+        MasterAddress master;
     };
 
     [[nodiscard]] bool is_ending() const { return stopping_ || membership_.is_over(); }
@@ -68,18 +78,33 @@ private:
     void carry_out(const Membership::Dismiss& dismiss, TimePoint now);
     void carry_out(const Membership::Kill& kill, TimePoint now);
     void carry_out(const Membership::End& end, TimePoint now);
-    [[nodiscard]] Status start_worker(int number);
+    [[nodiscard]] Status prepare_for_other_hosts();
+    void set_slots(const std::vector<Host>& hosts);
+    [[nodiscard]] bool is_here(const std::string& host) const;
+    void notify(int number, const Worker& worker, std::string_view notification);
+    void signal(int number, Worker& worker, int signal_number);
+    [[nodiscard]] std::vector<EnvironmentChange> variables_of_newcomer() const;
+    [[nodiscard]] Status start_worker(int number, const std::string& host);
+    [[nodiscard]] MeetingPlace meeting_place(const std::vector<Membership::Member>& members, bool has_several_hosts);
+    void note_hosts(const std::vector<Membership::Member>& members);
+    void give_up_meeting(const std::vector<Membership::Member>& members);
+    [[nodiscard]] static std::uint16_t hold(std::optional<HeldPort>& port);
+    [[nodiscard]] std::string key_of_host(int number) const;
+    void note_end(std::map<int, Worker>::iterator ended, RankEnd end);
     void settle_ends();
     void notify_members(const std::vector<RankEnd>& ends);
     void say_once(const std::string& line);
 
     const LaunchPlan& plan_;
     StartContext context_;
+    const std::string own_host_key_;  ///< host_key() of this host
     Membership membership_;
     Discovery discovery_;
     JobOutput* output_ = nullptr;
     base::UniqueFd null_;
-    std::map<int, Worker> workers_;  ///< indexed by the worker's number
+    std::map<int, Worker> workers_;        ///< indexed by the worker's number
+    std::optional<RemoteWorkers> remote_;  ///< set if workers may be on other hosts
+    std::vector<int> waiting_;             ///< workers that have said that they wait; Membership does not know it yet
     struct NumberedEnd {
         int worker = 0;
         int generation = -1;
@@ -89,9 +114,13 @@ private:
     std::vector<NumberedEnd> held_;   ///< ends of the current generation, and of workers that were no members since
     std::vector<RankEnd> ends_;       ///< what take_ends() returns
     RankNotifications notifications_;
-    std::optional<HeldPort> port_;  ///< MASTER_PORT of the current generation
+    std::optional<HeldPort> master_port_;  ///< MASTER_PORT of the current generation, if rank 0 is on this host
+    std::optional<HeldPort> rendezvous_port_;
+    std::string rendezvous_secret_;  ///< by which ranks on several hosts recognise each other
+    std::string job_token_;          ///< by which `rueda top` recognises the job on its hosts; it is no secret
+    JobNote job_note_;
     std::set<std::string> said_;
-    int slots_ = 0;  ///< the slots that the script printed last
+    std::map<std::string, int> slots_;  ///< the slots of each host
     bool has_started_ = false;
     bool stopping_ = false;
 };

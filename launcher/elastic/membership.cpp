@@ -81,13 +81,14 @@ void Membership::advance(TimePoint now) {
 }
 
 /// The cooldown of a host doubles with each failure. After a single failure the host may be fine; after many failures
-/// it is probably broken.
+/// it is probably broken. If a worker fails during the cooldown, the cooldown begins anew with the same length: when a
+/// host is lost, all its workers fail, and that is one failure of the host.
 void Membership::note_failure(const std::string& host, TimePoint now) {
     constexpr int kMostDoublings = 20;  // more would overflow, and exceed every limit
     Failures& failures = failures_[host];
-    const std::chrono::milliseconds time = plan_.cooldown_least * (1LL << std::min(failures.count, kMostDoublings));
+    failures.count += now < failures.blocked_until ? 0 : 1;
+    const std::chrono::milliseconds time = plan_.cooldown_least * (1LL << std::min(failures.count - 1, kMostDoublings));
     failures.blocked_until = now + std::max(std::min(time, plan_.cooldown_most), kLeastCooldown);
-    ++failures.count;
 }
 
 void Membership::settle(TimePoint now) {

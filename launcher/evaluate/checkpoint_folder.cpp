@@ -59,7 +59,7 @@ Result<std::vector<FoundCheckpoint>> find_checkpoints(const fs::path& folder, st
 
 Result<KeptCheckpoint> KeptCheckpoint::keep(const FoundCheckpoint& checkpoint) {
     // The name contains the host, because two hosts that share the folder may have processes with the same id. If a
-    // killed process left files in a folder with this name, the links cannot be made, and the program gets the path of
+    // killed process left files in a folder with this name, the links cannot be made. The program then gets the path of
     // the checkpoint itself.
     const fs::path links = checkpoint.path.parent_path() / fmt::format("evaluate-{}-{}", host_name(), ::getpid());
     KeptCheckpoint kept(links / checkpoint.path.filename(), links);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -79,6 +80,7 @@ public:
             if (!found.is_ok()) {
                 return refuse_command(found.status(), kEvaluationFailed);
             }
+            say_that_it_waits(found.value());
             if (std::optional<int> status = evaluate_all(std::move(found).value())) {
                 return *status;
             }
@@ -95,6 +97,16 @@ public:
     }
 
 private:
+    /// Prints a line if there is nothing to evaluate at the first look. A wrong path would otherwise not be noticed.
+    void say_that_it_waits(const std::vector<FoundCheckpoint>& found) {
+        if (!std::exchange(has_looked_, true) && found.empty()) {
+            std::error_code ignored;
+            print_evaluate_line(
+                fmt::format("waiting for the first checkpoint in {}{}", options_.folder,
+                            std::filesystem::exists(options_.folder, ignored) ? "" : ", which does not exist yet"));
+        }
+    }
+
     /// Evaluates the checkpoints. Returns the exit status of the command, or nothing if the command goes on.
     std::optional<int> evaluate_all(std::vector<FoundCheckpoint> found) {
         if (options_.newest && found.size() > 1) {
@@ -102,7 +114,9 @@ private:
         }
         for (const FoundCheckpoint& each : found) {
             last_number_ = each.number;
-            evaluate(each);
+            if (!evaluate(each)) {
+                return kEvaluationFailed;
+            }
             last_new_ = Clock::now();
             if (stopped_by_ != 0) {
                 return kSignalled + stopped_by_;
@@ -114,13 +128,14 @@ private:
         return std::nullopt;
     }
 
-    void evaluate(const FoundCheckpoint& checkpoint) {
+    /// Returns false if the program could not be started: it would not start for the next checkpoint either.
+    [[nodiscard]] bool evaluate(const FoundCheckpoint& checkpoint) {
         const std::string name = checkpoint.path.filename().string();
         const Result<KeptCheckpoint> kept = KeptCheckpoint::keep(checkpoint);
         if (!kept.is_ok()) {
             print_evaluate_line(kept.status().message());
             has_failed_ = true;
-            return;
+            return true;
         }
         const Clock::time_point began = Clock::now();
         ChildSpec spec;
@@ -131,17 +146,17 @@ private:
         const Result<pid_t> child = start_child(spec);
         if (!child.is_ok()) {
             print_evaluate_line(child.status().message());
-            has_failed_ = true;
-            return;
+            return false;
         }
         const std::optional<int> status = wait_for(child.value());
         if (!status) {
             end_leftover_children();
-            return;
+            return true;
         }
         has_failed_ = has_failed_ || *status != 0;
         print_evaluate_line(fmt::format("{}: {} after {:.1f} s", name, text_of_end(*status),
                                         SecondsPassed(Clock::now() - began).count()));
+        return true;
     }
 
     /// Waits until the child has ended, and returns its wait status. SIGCHLD wakes this process. Returns nothing if a
@@ -184,6 +199,7 @@ private:
     SignalInbox signals_;
     std::uint64_t last_number_ = 0;  ///< the number of the checkpoint that was evaluated or skipped last
     Clock::time_point last_new_;     ///< when the last evaluation ended
+    bool has_looked_ = false;
     bool has_failed_ = false;
     int stopped_by_ = 0;  ///< the signal that asked this command to end
 };
@@ -201,7 +217,8 @@ int run_evaluate(std::span<const std::string> arguments) {
          "  rueda evaluate --follow run -- python evaluate.py\n"
          "  rueda evaluate --follow run --newest --until 10000 -- ruedarun -np 2 python evaluate.py --checkpoint {}\n"
          "\n"
-         "Exit status: 0 if all evaluations succeeded; 1 if one failed; 2 if there was no new checkpoint for the time\n"
+         "Exit status: 0 if all evaluations succeeded; 1 if one failed or the program could not be started; 2 if there "
+         "was no new checkpoint for the time\n"
          "of --timeout; 3 if rueda was called wrongly; 128 plus the number of the signal that ended it.\n"});
     EvaluateOptions options;
     command.options()

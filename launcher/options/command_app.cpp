@@ -13,7 +13,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Prints the help. It replaces CLI11's formatter, because CLI11 2.1 cannot change the usage line.
+/// Formats the help, with its own usage line. CLI11 2.1 has no setting for the usage line, so a formatter is needed.
 class CommandHelpFormatter final : public CLI::Formatter {
 public:
     explicit CommandHelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(20); }

@@ -31,8 +31,8 @@ public:
     explicit CommandApp(const CommandTexts& texts);
 
     [[nodiscard]] CLI::App& options() { return app_; }
-    /// Parses the arguments. Returns nothing if the command can run. If the user asked for help, or if the arguments
-    /// are wrong, prints the help or the error, and returns the exit status of the command.
+    /// Parses the arguments. Returns nothing if the command can run. If the user asked for help, prints the help. If
+    /// the arguments are wrong, prints the error. In both cases, returns the exit status of the command.
     [[nodiscard]] std::optional<int> parse(std::span<const std::string> arguments);
 
 private:

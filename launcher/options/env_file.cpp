@@ -26,7 +26,7 @@ std::size_t end_of_quotes(std::string_view text) {
     return std::string_view::npos;
 }
 
-/// Parses the text after the '='. Error messages do not show it, because it may be a password.
+/// Parses the text after the '='. Error messages do not show this text, because it may be a password.
 Result<std::string> read_value(std::string_view text) {
     if (text.empty() || (text.front() != '"' && text.front() != '\'')) {
         return std::string(trimmed(text.substr(0, text.find(" #"))));

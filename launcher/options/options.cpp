@@ -51,12 +51,15 @@ constexpr const char* kExamples =
     "  ruedarun -np 2 --mpi-args \"--bind-to core --report-bindings\" ./trainer\n"
     "  ruedarun -np 2 --custom-mpi-options \"--NCCL_DEBUG=INFO -x MODE=fast\" ./trainer\n"
     "  ruedarun -np 2 --max-restarts 3 ./trainer --resume\n"
+    "  ruedarun -H a:4,b:4 --min-np 4 ./trainer     elastic: if ranks or a host are lost, the others go on\n"
+    "  ruedarun --min-np 2 --host-discovery-script ./hosts.sh ./trainer\n"
     "  ruedarun -H a:4,b:4 --explain ./trainer      only print what would run, and why\n"
     "  ruedarun --config job.json ./trainer         job.json: {\"hosts\": \"a:4,b:4\", \"x\": {\"NCCL_DEBUG\": "
     "\"INFO\"}}\n"
     "\n"
     "Exit status: 0 if all ranks ended well. If a rank failed, it is the status of the first such rank, or 128 + the\n"
-    "signal's number if that rank was killed. 2 if ruedarun was called wrongly.";
+    "signal's number if that rank was killed. 2 if ruedarun was called wrongly, 79 if Rueda ended the job because an\n"
+    "operation made no progress, 127 if a program could not be started.";
 
 /// The options' values as texts. CLI11 only collects the texts. ruedarun parses them later, to write its own error
 /// messages.
@@ -91,8 +94,8 @@ constexpr std::string_view kCooldownName = "--blacklist-cooldown-range";
 /// Other long names that MPI launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
-/// Prints the help. It replaces CLI11's formatter, whose usage line does not show the program argument and cannot be
-/// changed in CLI11 2.1.
+/// Formats the help, with a usage line that shows the program argument. CLI11 2.1 has no setting for the usage line, so
+/// a formatter is needed.
 class HelpFormatter final : public CLI::Formatter {
 public:
     HelpFormatter() { column_width(28); }
@@ -164,7 +167,9 @@ private:
         take_all(app_.add_option("--custom-mpi-options", raw_.custom_mpi_options,
                                  "The same in SageMaker's form: --NAME=value in capitals sets a variable"),
                  "TEXT");
-        take_all(app_.add_option("--network-interfaces", raw_.interfaces, "Network interfaces to use"), "a,b");
+        take_all(app_.add_option("--network-interfaces", raw_.interfaces,
+                                 "Interfaces for the connections of ruedarun and of MPI"),
+                 "a,b");
         take_last(app_.add_option("--ssh-port", raw_.ssh_port, "Port of ssh on the other hosts"), "PORT");
         take_last(app_.add_option("--ssh-identity-file", options_.ssh_identity, "Key file for ssh"), "FILE");
     }

@@ -42,7 +42,8 @@ struct ElasticOptions {
     std::optional<std::chrono::milliseconds> cooldown_least;
     std::optional<std::chrono::milliseconds> cooldown_most;
 
-    /// Whether the options make the job elastic. The others of these options only change an elastic job.
+    /// Whether the options make the job elastic: a limit on the ranks, or a script that lists hosts. The other options
+    /// here only change a job that is elastic.
     [[nodiscard]] bool make_elastic() const { return least || most || !discovery_script.empty(); }
 };
 

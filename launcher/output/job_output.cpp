@@ -242,12 +242,16 @@ Result<base::UniqueFd> JobOutput::open_pipe(int rank, OutputSink& sink) {
     return std::move(pipe.write_end);
 }
 
-Result<RankDescriptors> JobOutput::open_rank(int rank) {
-    // An elastic job starts more workers than the plan has ranks. It numbers them in ascending order.
+Status JobOutput::make_room(int rank) {
     streams_.resize(std::max(streams_.size(), static_cast<std::size_t>(rank) + 1));
     while (plan_.output == OutputMode::files && files_.size() <= static_cast<std::size_t>(rank)) {
         RUEDA_RETURN_IF_FAILED(open_files(static_cast<int>(files_.size())));
     }
+    return {};
+}
+
+Result<RankDescriptors> JobOutput::open_rank(int rank) {
+    RUEDA_RETURN_IF_FAILED(make_room(rank));
     if (plan_.output == OutputMode::files) {
         return std::move(files_[static_cast<std::size_t>(rank)]);
     }
@@ -264,12 +268,14 @@ Result<RankDescriptors> JobOutput::open_rank(int rank) {
     return RankDescriptors{std::move(out).value(), std::move(err).value()};
 }
 
-void JobOutput::open_remote_rank(int rank) {
+Status JobOutput::open_remote_rank(int rank) {
+    RUEDA_RETURN_IF_FAILED(make_room(rank));
     if (plan_.output != OutputMode::files) {
         auto& streams = streams_[static_cast<std::size_t>(rank)];
         streams.push_back(std::make_unique<RankStream>(base::UniqueFd(), prefix_of(rank, output_), output_));
         streams.push_back(std::make_unique<RankStream>(base::UniqueFd(), prefix_of(rank, error_), error_));
     }
+    return {};
 }
 
 void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
@@ -278,8 +284,9 @@ void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
         streams_[index][is_error ? 1 : 0]->feed(bytes);
         return;
     }
-    const int file = is_error ? files_[index].standard_error.value() : files_[index].standard_output.value();
-    while (!bytes.empty()) {
+    const base::UniqueFd& opened = is_error ? files_[index].standard_error : files_[index].standard_output;
+    const int file = opened.value();
+    while (opened.is_open() && !bytes.empty()) {
         const ssize_t written = ::write(file, bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) {
             continue;
@@ -298,6 +305,9 @@ void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
 }
 
 void JobOutput::close_remote_rank(int rank) {
+    if (plan_.output == OutputMode::files) {
+        files_[static_cast<std::size_t>(rank)] = {};
+    }
     for (auto& stream : streams_[static_cast<std::size_t>(rank)]) {
         stream->close();
     }

@@ -103,7 +103,7 @@ public:
     /// Returns the descriptors for the output of a rank that is about to be started. Call it once for each rank.
     [[nodiscard]] Result<RankDescriptors> open_rank(int rank);
     /// Prepares the output of a rank on another host. The caller passes the rank's output to feed().
-    void open_remote_rank(int rank);
+    [[nodiscard]] Status open_remote_rank(int rank);
     void feed(int rank, bool is_error, std::string_view bytes);
     void close_remote_rank(int rank);
     /// Whether ranks should pause their output, because the reader of ruedarun's output is slow.
@@ -139,6 +139,8 @@ private:
     void tell_failure(int fd, const char* stream, int error_number);
     [[nodiscard]] Result<base::UniqueFd> open_pipe(int rank, OutputSink& sink);
     [[nodiscard]] Status open_files(int rank);
+    /// An elastic job starts more workers than the plan has ranks. It numbers them in ascending order.
+    [[nodiscard]] Status make_room(int rank);
     [[nodiscard]] Result<base::UniqueFd> open_file(int rank, const char* ending) const;
 
     const LaunchPlan& plan_;

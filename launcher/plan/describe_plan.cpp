@@ -6,6 +6,7 @@
 
 #include "launcher/options/env_file.hpp"
 #include "launcher/options/shell_words.hpp"
+#include "launcher/plan/ssh_command.hpp"
 
 namespace rueda::launcher {
 
@@ -85,8 +86,8 @@ std::string as_comment(const std::string& text) {
     return commented + "\n";
 }
 
-/// Describes a job whose ranks are started by agents. The lines are comments, because they would start nothing if the
-/// user pasted them: each agent waits for an order, which contains the secrets of the job.
+/// Describes a job whose ranks are started by agents. Each agent waits for an order, which contains the secrets of the
+/// job. If the user pasted the commands, they would start nothing, so the lines are comments.
 std::string agent_commands(const LaunchPlan& plan) {
     std::string text =
         as_comment("ruedarun starts an agent on each host, and sends it the variables and the program; no MPI is used");
@@ -101,6 +102,19 @@ std::string agent_commands(const LaunchPlan& plan) {
            as_comment(fmt::format("each rank runs: {}{}", env_prefix(plan.environment), shell_join(plan.program)));
 }
 
+/// Describes an elastic job that may use other hosts. Its ranks are not known in advance.
+std::string elastic_commands(const LaunchPlan& plan) {
+    const ElasticPlan& elastic = *plan.elastic;
+    const std::string agent =
+        shell_join(ssh_command("HOST", plan.ssh, std::vector<std::string>{plan.supervisor_program, kAgentOption, "0"}));
+    return as_comment(elastic.discovery_script.empty()
+                          ? fmt::format("hosts and slots: {}", format_hosts(elastic.hosts))
+                          : fmt::format("hosts and slots: those that {} prints", elastic.discovery_script)) +
+           as_comment(
+               fmt::format("on another host, an agent starts the ranks; ruedarun starts the agent by: {}", agent)) +
+           as_comment(fmt::format("each rank runs: {}{}", env_prefix(plan.environment), shell_join(plan.program)));
+}
+
 }  // namespace
 
 std::string describe_as_shell(const LaunchPlan& plan) {
@@ -108,6 +122,9 @@ std::string describe_as_shell(const LaunchPlan& plan) {
         plan.output == OutputMode::files ? fmt::format("mkdir -p {}\n", shell_quote(plan.output_dir)) : "";
     if (plan.way == LaunchWay::agents) {
         return agent_commands(plan);
+    }
+    if (plan.elastic && plan.elastic->may_use_other_hosts) {
+        return elastic_commands(plan);
     }
     return folder + (plan.way == LaunchWay::mpirun ? mpirun_command(plan) : direct_commands(plan));
 }

@@ -168,8 +168,8 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     if (is_prrte) {
         builder.add("runtime-options", {"--runtime-options", "recoverable"}, kSurvivorsReport);
     } else {
-        // Without these parameters, Open MPI 4 kills the other ranks one second after a rank has died, so they could
-        // not report the reason (seen with 4.1.4). Other versions ignore unknown parameters.
+        // Without these parameters, Open MPI 4 kills the other ranks one second after a rank has died (seen with
+        // 4.1.4). These ranks could then not report the reason. Other versions ignore unknown parameters.
         builder.add("orte_abort_on_non_zero_status", {"--mca", "orte_abort_on_non_zero_status", "0"}, kSurvivorsReport);
         builder.add("orte_enable_recovery", {"--mca", "orte_enable_recovery", "1"},
                     "the same for a rank that was killed");

@@ -133,6 +133,7 @@ public:
         } else {
             plan_.rendezvous = around_.rendezvous;
             choose_groups();
+            plan_other_hosts();
         }
         return std::move(plan_);
     }
@@ -185,10 +186,15 @@ private:
         elastic.first = options_.ranks.value_or(elastic.most);
         elastic.least = options.least.value_or(has_script ? options_.ranks.value_or(1) : elastic.first);
         if (elastic.least > elastic.first || elastic.first > elastic.most) {
+            const auto source = [](const char* option, bool is_given) {
+                return std::string(is_given ? "" : "the default of ") + option;
+            };
             return failure(ErrorCode::invalid_argument,
-                           "an elastic job cannot have {} ranks at first, {} at least (--min-np) and {} at most "
-                           "(--max-np); expected --min-np <= -np <= --max-np",
-                           elastic.first, elastic.least, elastic.most);
+                           "an elastic job cannot have {} ranks at first ({}), {} at least ({}) and {} at most ({}); "
+                           "expected --min-np <= -np <= --max-np",
+                           elastic.first, source("-np", options_.ranks.has_value()), elastic.least,
+                           source("--min-np", options.least.has_value()), elastic.most,
+                           source("--max-np", options.most.has_value()));
         }
         elastic.resets = options.resets;
         elastic.timeout = options.timeout.value_or(elastic.timeout);
@@ -196,8 +202,8 @@ private:
         elastic.cooldown_most = options.cooldown_most.value_or(elastic.cooldown_most);
         elastic.discovery_script = options.discovery_script;
         elastic.slots_per_host = options.slots_per_host.value_or(0);
-        elastic.slots = options.slots_per_host.value_or(elastic.first);
         elastic.own_names = around_.host_names;
+        elastic.own_names.insert("localhost");
         plan_.elastic = std::move(elastic);
         if (!options_.no_mpi) {
             plan_.notes.emplace_back(
@@ -207,7 +213,7 @@ private:
         return check_elastic();
     }
 
-    /// Returns what the user has given that asks for MPI; empty if nothing does.
+    /// Returns the option or the setting by which the user asks for MPI; empty if there is none.
     [[nodiscard]] std::string what_asks_for_mpi() const {
         if (options_.no_mpi) {
             return "";
@@ -246,33 +252,53 @@ private:
         return {};
     }
 
-    /// Places the first ranks of an elastic job. Such a job runs on this host only.
+    /// Returns the hosts of an elastic job whose hosts do not change. Hosts without a number of slots divide the ranks
+    /// equally, as in other jobs.
+    [[nodiscard]] std::vector<Host> elastic_hosts(const std::optional<HostList>& list) const {
+        const ElasticPlan& elastic = *plan_.elastic;
+        std::vector<Host> hosts = list ? list->hosts : std::vector<Host>{{"localhost", 0, 0}};
+        const int count = static_cast<int>(hosts.size());
+        const int usual = elastic.slots_per_host > 0 ? elastic.slots_per_host : (elastic.first + count - 1) / count;
+        for (Host& host : hosts) {
+            host.slots = host.slots > 0 ? host.slots : usual;
+        }
+        return hosts;
+    }
+
+    /// Places the first ranks of an elastic job.
     Status place_elastic(const std::optional<HostList>& list) {
         ElasticPlan& elastic = *plan_.elastic;
+        const bool has_script = !elastic.discovery_script.empty();
+        if (has_script) {
+            elastic.may_use_other_hosts = true;
+            say("elastic: {} ranks at first if there are slots, {} at least, {} at most; {} prints the hosts",
+                elastic.first, elastic.least, elastic.most, elastic.discovery_script);
+            return place_here(options_.ranks.value_or(elastic.least));
+        }
+        elastic.hosts = elastic_hosts(list);
+        if (list && list->own) {
+            elastic.own_names.insert(*list->own);
+        }
         int slots = 0;
-        for (const Host& host : list&& elastic.discovery_script.empty() ? list->hosts : std::vector<Host>()) {
-            if (!is_this_host(host.name, *list)) {
-                return failure(ErrorCode::invalid_argument,
-                               "an elastic job runs on one host, and {} is another one; leave out --min-np and the "
-                               "other options of elastic jobs, and use --max-restarts",
-                               host.name);
-            }
+        int own_slots = 0;
+        for (const Host& host : elastic.hosts) {
             slots += host.slots;
+            own_slots += elastic.own_names.contains(host.name) ? host.slots : 0;
         }
-        elastic.slots = slots > 0 ? slots : elastic.slots;
-        if (elastic.discovery_script.empty() && elastic.slots < elastic.least) {
-            return failure(
-                ErrorCode::invalid_argument,
-                "this host has {} slots, and the job needs at least {} ranks (--min-np; its default is -np); "
-                "give it more slots, or write a smaller --min-np",
-                elastic.slots, elastic.least);
+        elastic.may_use_other_hosts = own_slots < slots;
+        plan_.runs_here = own_slots > 0;
+        if (slots < elastic.least) {
+            return failure(ErrorCode::invalid_argument,
+                           "{} has {} slots, and the job needs at least {} ranks (--min-np; its default is -np); "
+                           "give it more slots, or write a smaller --min-np",
+                           elastic.may_use_other_hosts ? format_hosts(elastic.hosts) : "this host", slots,
+                           elastic.least);
         }
-        say("elastic: {} ranks at first if there are slots, {} at least, {} at most; {}", elastic.first, elastic.least,
-            elastic.most,
-            elastic.discovery_script.empty() ? fmt::format("{} slots", elastic.slots)
-                                             : fmt::format("{} prints the slots", elastic.discovery_script));
-        return place_here(elastic.discovery_script.empty() ? std::min(elastic.first, elastic.slots)
-                                                           : options_.ranks.value_or(elastic.least));
+        say("elastic: {} ranks at first if there are slots, {} at least, {} at most; slots: {}", elastic.first,
+            elastic.least, elastic.most, format_hosts(elastic.hosts));
+        RUEDA_RETURN_IF_FAILED(place_here(std::min(elastic.first, slots)));
+        local_ranks_ = std::max(1, std::min(own_slots, elastic.most));
+        return {};
     }
 
     /// Decides which ranks run on which hosts.
@@ -504,8 +530,7 @@ private:
         if (!plan_.elastic) {
             return local_ranks_;
         }
-        const ElasticPlan& elastic = *plan_.elastic;
-        return elastic.discovery_script.empty() ? std::min(elastic.most, elastic.slots) : elastic.most;
+        return plan_.elastic->discovery_script.empty() ? local_ranks_ : plan_.elastic->most;
     }
 
     void choose_threads() {
@@ -529,14 +554,14 @@ private:
             plan_.hosts_set_threads = true;
             return;
         }
-        const bool has_script = plan_.elastic && !plan_.elastic->discovery_script.empty();
-        if (has_script && !options_.elastic.most) {
-            // Each worker gets its threads when it starts, because the number of slots is not known before.
+        if (plan_.elastic && plan_.elastic->may_use_other_hosts) {
+            // Each worker gets its threads when it starts, because the host and its number of slots are not known
+            // before. On other hosts, the supervisors do the same.
             plan_.elastic->cores = *cores_;
             plan_.about_threads =
-                fmt::format("threads of each rank: {:.3g} {} divided by the slots that are known when the rank starts",
-                            *cores_, *cores_ == 1 ? "core" : "cores");
-            say("{}: set for each rank when it starts, the cores divided by the slots", first);
+                "threads of each rank: the cores of its host divided by the slots that the host has when the rank "
+                "starts";
+            say("{}: set for each rank when it starts, the cores of its host divided by the host's slots", first);
             return;
         }
         const int ranks = most_local_ranks();
@@ -634,8 +659,8 @@ private:
         return {};
     }
 
-    /// Returns the arguments of each supervisor (the parent of a rank), except its first option: words about GPUs, the
-    /// variables of torchrun that it leaves out, and the program.
+    /// Returns the arguments of each supervisor (the parent of a rank) after its first option. They are words about
+    /// GPUs, the names of variables that the supervisor does not set, and the program.
     [[nodiscard]] std::vector<std::string> supervisor_arguments() const {
         std::vector<std::string> words = words_of(plan_.gpus);
         // If a user pastes the printed command of mpirun, no ruedarun controls the job. In this case, the supervisors
@@ -653,24 +678,42 @@ private:
         return words;
     }
 
-    /// Decides how the agents of the hosts are started. The secrets of the job go through ssh's standard input, which
-    /// is the agent's descriptor 0.
-    void plan_host_agents() {
+    /// Decides what the agents of other hosts need.
+    void plan_agents() {
         plan_.travelling = travelling_variables();
         plan_.interfaces = options_.interfaces;
         plan_.supervisor_program = around_.own_path;
         plan_.supervisor_arguments = supervisor_arguments();
+        plan_.ssh = {options_.ssh_port, options_.ssh_identity};
+        say("the ranks meet over TCP, and their data goes over UCX: there is no MPI");
+        // UCX_NET_DEVICES is not set from --network-interfaces: a host often has one network for connections such as
+        // those of ruedarun, and a faster one, such as InfiniBand, for data.
+        if (!plan_.interfaces.empty() && !user_set("UCX_NET_DEVICES")) {
+            say("--network-interfaces concerns only ruedarun's connections; UCX_NET_DEVICES names the interfaces of "
+                "UCX");
+        }
+        say("variables that other hosts get: {}", fmt::join(plan_.travelling, " "));
+    }
+
+    /// An elastic job may start agents on other hosts later.
+    void plan_other_hosts() {
+        if (plan_.elastic && plan_.elastic->may_use_other_hosts) {
+            plan_agents();
+        }
+    }
+
+    /// Decides how the agents of the hosts are started. The secrets of the job go through ssh's standard input, which
+    /// is the agent's descriptor 0.
+    void plan_host_agents() {
+        plan_agents();
         // The agent has a process group of its own, so its ranks are in the background of the terminal. The kernel
         // stops a process of the background that reads the terminal.
         plan_.first_rank_reads_stdin = !around_.stdin_is_terminal;
         for (HostPlan& host : plan_.host_plans) {
             const std::vector<std::string> here = {around_.own_path, kAgentOption};
             const std::vector<std::string> there = {around_.own_path, kAgentOption, "0"};
-            host.command =
-                host.is_here ? here : ssh_command(host.host, {options_.ssh_port, options_.ssh_identity}, there);
+            host.command = host.is_here ? here : ssh_command(host.host, plan_.ssh, there);
         }
-        say("the ranks meet over TCP, and their data goes over UCX: there is no MPI");
-        say("variables that other hosts get: {}", fmt::join(plan_.travelling, " "));
     }
 
     Status build_mpirun() {
@@ -724,7 +767,7 @@ private:
                 names.insert(change.name);
             }
         }
-        const bool others = !plan_.shares.empty();
+        const bool others = !plan_.shares.empty() || (plan_.elastic && plan_.elastic->may_use_other_hosts);
         for (const std::string_view name : kNamesOfThisHost) {
             if (others && around_.environment.contains(std::string(name)) && !exports(name)) {
                 say("{} stays on this host: it says what this one is called", name);

@@ -15,9 +15,11 @@
 #include "base/gpus/machine_gpus.hpp"
 #include "base/status.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
+#include "launcher/hosts/hosts.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/options/variables.hpp"
 #include "launcher/plan/mpi_launcher.hpp"
+#include "launcher/plan/ssh_command.hpp"
 #include "launcher/plan/torch_variables.hpp"
 #include "launcher/processes/held_port.hpp"
 
@@ -74,12 +76,13 @@ struct ElasticPlan {
     std::chrono::milliseconds cooldown_least{10000};
     std::chrono::milliseconds cooldown_most{600000};
     std::string discovery_script;  ///< empty: the slots do not change
-    int slots = 0;                 ///< the slots of this host, if there is no script
+    std::vector<Host> hosts;       ///< the hosts and their slots, if there is no script
     int slots_per_host = 0;        ///< the slots of hosts for which the script gives no number; 0: none
+    bool may_use_other_hosts = false;
     /// The cores that the workers divide among them when they start; 0: the plan has set the variables for threads, or
     /// sets none.
     double cores = 0;
-    std::set<std::string> own_names;  ///< the names that stand for this host in the script's output
+    std::set<std::string> own_names;  ///< the names that stand for this host
 };
 
 /// All decisions about a job, as pure data. A plan can be executed or only printed.
@@ -98,10 +101,12 @@ struct LaunchPlan {
     std::set<std::string> user_variables;  ///< variables whose value the user has set; ruedarun does not change them
     std::vector<std::string> mpirun;  ///< the complete command line of mpirun, which starts a supervisor for each rank;
                                       ///< the supervisor starts the program
-    std::vector<std::string> mpirun_to_paste;       ///< the command line for users who run mpirun without ruedarun
-    std::vector<HostPlan> host_plans;               ///< only for LaunchWay::agents
-    std::vector<std::string> supervisor_arguments;  ///< only for LaunchWay::agents: the arguments of each supervisor (a
-                                                    ///< rank's parent), and the program
+    std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
+    std::vector<HostPlan> host_plans;          ///< only for LaunchWay::agents
+    /// Only if agents start ranks (LaunchWay::agents, and elastic jobs): the arguments of each supervisor (a rank's
+    /// parent), and the program.
+    std::vector<std::string> supervisor_arguments;
+    SshOptions ssh;  ///< how ruedarun reaches other hosts, if it starts agents itself
     RankGpus gpus;
     /// For each rank the value of CUDA_VISIBLE_DEVICES. Empty if each rank sees all GPUs. Also empty if ranks are on
     /// other hosts, because the GPUs of these hosts are known only when the hosts have reported them.

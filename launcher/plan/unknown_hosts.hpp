@@ -12,10 +12,10 @@
 
 namespace rueda::launcher {
 
-/// Checks that the hosts that the user named exist. A host is unknown if this host finds no address for its name, and
-/// ssh's configuration (`ssh -G`) contains neither a HostName with an address nor a proxy for it. Fails with
-/// InvalidArgument for the first unknown host. Hosts from a scheduler are not checked. If mpirun does not use plain
-/// ssh, hosts are not checked either, and the result contains a note for the user.
+/// Checks that the hosts that the user named exist. A host is unknown if two conditions hold: this host finds no
+/// address for its name, and ssh's configuration (`ssh -G`) contains neither a HostName with an address nor a proxy for
+/// it. Fails with InvalidArgument for the first unknown host. Hosts from a scheduler are not checked. If mpirun does
+/// not use plain ssh, hosts are not checked either, and the result contains a note for the user.
 [[nodiscard]] Result<std::vector<std::string>> look_for_unknown_hosts(const LaunchPlan& plan, const Options& options,
                                                                       const Environment& environment);
 

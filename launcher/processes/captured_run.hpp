@@ -15,7 +15,7 @@ struct CapturedRun {
     std::string text;  ///< standard output and error together, in the order of arrival
     int wait_status = 0;
     bool was_started = false;  ///< false if the total time limit passed before the program was started
-    bool in_time = false;      ///< false if the program was killed; `text` then has what it wrote before
+    bool in_time = false;      ///< false if the program was killed; `text` then has what the program had written
     std::chrono::system_clock::time_point begin;
     std::chrono::system_clock::time_point end;
 };

@@ -97,18 +97,6 @@ void restore_signals() {
     report_and_exit(child);
 }
 
-/// Returns the parent of a process: the fourth field of /proc/<pid>/stat. The second field, the name in parentheses,
-/// may itself contain parentheses.
-std::optional<pid_t> parent_of(pid_t pid) {
-    const std::optional<std::string> text = base::read_small_file("/proc/" + std::to_string(pid) + "/stat");
-    const std::size_t name_end = text ? text->rfind(") ") : std::string::npos;
-    if (name_end == std::string::npos || text->size() < name_end + 5) {
-        return std::nullopt;
-    }
-    const std::size_t begin = name_end + 4;  // after ") S ", where S is the state
-    return base::parse_integer<pid_t>(text->substr(begin, text->find(' ', begin) - begin));
-}
-
 /// Collects the exit status of all children that have ended. Returns false if no child is left.
 bool reap_all() {
     pid_t pid = 0;
@@ -119,6 +107,18 @@ bool reap_all() {
 }
 
 }  // namespace
+
+/// The parent is the fourth field of /proc/<pid>/stat. The second field, the name in parentheses, may itself contain
+/// parentheses.
+std::optional<pid_t> parent_of(pid_t pid) {
+    const std::optional<std::string> text = base::read_small_file("/proc/" + std::to_string(pid) + "/stat");
+    const std::size_t name_end = text ? text->rfind(") ") : std::string::npos;
+    if (name_end == std::string::npos || text->size() < name_end + 5) {
+        return std::nullopt;
+    }
+    const std::size_t begin = name_end + 4;  // after ") S ", where S is the state
+    return base::parse_integer<pid_t>(text->substr(begin, text->find(' ', begin) - begin));
+}
 
 Result<OutputPipe> open_output_pipe() {
     std::array<int, 2> ends{};
@@ -188,6 +188,22 @@ std::vector<pid_t> children_of_this_process() {
         }
     }
     return children;
+}
+
+void collect_ended_children(const std::function<void(pid_t pid, bool is_well)>& ends,
+                            const std::function<void(pid_t pid, int wait_status)>& ended) {
+    for (;;) {
+        siginfo_t info{};  // waitid() does not change it if no child has ended
+        if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+            return;
+        }
+        ends(info.si_pid, info.si_code == CLD_EXITED && info.si_status == 0);
+        int status = 0;
+        if (::waitpid(info.si_pid, &status, WNOHANG) <= 0) {
+            return;
+        }
+        ended(info.si_pid, status);
+    }
 }
 
 void end_leftover_children() {

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <csignal>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,21 @@ struct OutputPipe {
 [[nodiscard]] int exec_program(const std::string& file, const std::vector<std::string>& words,
                                const Environment& environment);
 
+/// Collects the exit statuses of all children that have ended. Calls `ends` for each child before its exit status is
+/// collected: until then, its number and that of its process group belong to no other process. Then calls `ended` with
+/// the wait status. Does not block.
+void collect_ended_children(const std::function<void(pid_t pid, bool is_well)>& ends,
+                            const std::function<void(pid_t pid, int wait_status)>& ended);
+
 /// Makes this process the parent of descendants whose own parent has ended, so that this process can end them.
 void adopt_orphans();
 
 /// Returns the children of this process whose exit status was not yet collected.
 [[nodiscard]] std::vector<pid_t> children_of_this_process();
+
+/// Returns the parent of a process. Returns 0 if the parent is outside of this container, and nothing if there is no
+/// such process, or no /proc.
+[[nodiscard]] std::optional<pid_t> parent_of(pid_t pid);
 
 /// Ends all remaining children and collects their exit status. This includes orphans that become children meanwhile.
 /// Children get SIGTERM first, and SIGKILL later.

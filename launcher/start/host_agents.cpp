@@ -70,17 +70,21 @@ std::string end_of_process(const HostPlan& host, int wait_status) {
 Status HostAgents::start(const LaunchPlan& plan, const StartContext& context,
                          const std::vector<EnvironmentChange>& more) {
     for (const HostPlan& host : plan.host_plans) {
-        RUEDA_RETURN_IF_FAILED(start_one(plan, context, more, host));
+        RUEDA_RETURN_IF_FAILED(start_one(plan, context, more, host, host.ranks));
     }
     return {};
 }
 
 Status HostAgents::start_one(const LaunchPlan& plan, const StartContext& context,
-                             const std::vector<EnvironmentChange>& more, const HostPlan& host) {
+                             const std::vector<EnvironmentChange>& more, const HostPlan& host, int local_ranks) {
     const Environment environment = changed_environment(context.environment, plan.environment);
     std::error_code error;
-    AgentOrder order{std::filesystem::current_path(error).string(), host.first_rank, host.ranks,
-                     plan.supervisor_arguments, variables_for(plan, environment, host)};
+    AgentOrder order{std::filesystem::current_path(error).string(),
+                     host.first_rank,
+                     host.ranks,
+                     local_ranks,
+                     plan.supervisor_arguments,
+                     variables_for(plan, environment, host)};
     order.variables.insert(order.variables.end(), more.begin(), more.end());
     Result<base::UniqueFd> file = file_in_memory(encode_order(order));
     RUEDA_RETURN_IF_FAILED(file.status());
@@ -126,25 +130,30 @@ void HostAgents::add_to(base::PollSet& set) {
 
 std::optional<RankStarter::End> HostAgents::ended(pid_t pid, int wait_status) {
     const auto found = std::find_if(processes_.begin(), processes_.end(),
-                                    [pid](const Process& process) { return process.pid == pid && pid != 0; });
+                                    [pid](const Process& process) { return process.pid == pid; });
     if (found == processes_.end()) {
         return std::nullopt;
     }
     read_last_errors(found->errors);
-    found->pid = 0;
-    return End{false, found->host.first_rank, found->host.ranks, end_of_process(found->host, wait_status)};
+    End end{false, found->host.first_rank, found->host.ranks, end_of_process(found->host, wait_status)};
+    processes_.erase(found);
+    return end;
 }
 
 void HostAgents::signal(int signal_number) const {
     for (const Process& process : processes_) {
-        if (process.pid != 0) {
+        ::kill(process.pid, signal_number);
+    }
+}
+
+void HostAgents::signal_one(int first_rank, int signal_number) const {
+    for (const Process& process : processes_) {
+        if (process.host.first_rank == first_rank) {
             ::kill(process.pid, signal_number);
         }
     }
 }
 
-bool HostAgents::is_gone() const {
-    return std::all_of(processes_.begin(), processes_.end(), [](const Process& process) { return process.pid == 0; });
-}
+bool HostAgents::is_gone() const { return processes_.empty(); }
 
 }  // namespace rueda::launcher

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <list>
 #include <string>
 #include <vector>
 
@@ -21,17 +22,23 @@ public:
     void signal(int signal_number) const override;
     [[nodiscard]] bool is_gone() const override;
 
+    /// For an elastic job, which starts agents while it runs: starts the agent of `host`, which starts the ranks that
+    /// `host` names. `local_ranks`: the number of ranks among which the host's cores are divided.
+    [[nodiscard]] Status start_one(const LaunchPlan& plan, const StartContext& context,
+                                   const std::vector<EnvironmentChange>& more, const HostPlan& host, int local_ranks);
+    /// Sends a signal to the process that leads to the agent that starts `first_rank`.
+    void signal_one(int first_rank, int signal_number) const;
+
 private:
-    /// The process on this host that leads to the agent: the agent itself, or an ssh.
+    /// A process on this host that leads to an agent: the agent itself, or an ssh. It is removed when it has ended.
     struct Process {
         HostPlan host;
-        pid_t pid = 0;          ///< 0: it was not started, or its exit status was collected
+        pid_t pid = 0;
         base::UniqueFd errors;  ///< the reading end of a pipe, with the process's output
     };
-    [[nodiscard]] Status start_one(const LaunchPlan& plan, const StartContext& context,
-                                   const std::vector<EnvironmentChange>& more, const HostPlan& host);
 
-    std::vector<Process> processes_;
+    /// A list, because callbacks refer to its elements while further agents are started.
+    std::list<Process> processes_;
 };
 
 }  // namespace rueda::launcher

@@ -14,9 +14,9 @@
 
 namespace rueda::launcher {
 
-/// Chooses the address of rank 0's host at which the other hosts can reach it (MASTER_ADDR). ruedarun asks one
-/// supervisor of each other host to try all addresses of rank 0's host (connection/reachability.hpp), and this class
-/// collects the answers. Threads: only one thread may use an object.
+/// Chooses the address at which the other hosts can reach rank 0's host (MASTER_ADDR). ruedarun asks one supervisor of
+/// each other host to try all addresses of rank 0's host (connection/reachability.hpp), and this class collects the
+/// answers. Threads: only one thread may use an object.
 class MasterChoice {
 public:
     /// How long ruedarun waits for the answers. A supervisor gives up earlier than this.
@@ -33,9 +33,9 @@ public:
         return answers_.size() == asked_.size() || now >= deadline_;
     }
     [[nodiscard]] base::PollSet::TimePoint deadline() const { return deadline_; }
-    /// Returns the address that the largest number of hosts has reached. If several addresses are equal in this, the
-    /// result is `usual` if it is among them, and otherwise the first of them. If no host has reached any address, the
-    /// result is `usual`.
+    /// Returns the address that the largest number of hosts has reached. If several addresses were reached by that many
+    /// hosts, the result is `usual` if it is among them, and otherwise the first of them. If no host has reached any
+    /// address, the result is `usual`.
     [[nodiscard]] std::string address(const std::string& usual) const;
 
 private:

@@ -3,6 +3,7 @@
 #include "launcher/start/newcomers.hpp"
 
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -18,6 +19,15 @@ namespace {
 constexpr std::size_t kLongestHello = 8192;
 
 }  // namespace
+
+void raise_descriptor_limit(int ranks) {
+    const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + NewcomerLimits().most;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
+        limit.rlim_cur = std::min(needed, limit.rlim_max);
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
 
 Newcomers::Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits& limits)
     : secret_(std::move(secret)), on_hello_(std::move(on_hello)), limits_(limits) {}

@@ -24,6 +24,10 @@ struct NewcomerLimits {
     std::chrono::milliseconds time{10000};
 };
 
+/// Raises the soft limit of descriptors. Each rank needs a connection and two pipes, so the usual 1024 is too low for
+/// large jobs. The limit is raised only as far as needed, because mpirun and the ranks inherit it.
+void raise_descriptor_limit(int ranks);
+
 /// The connections to ruedarun whose processes have not yet named their ranks. Any process of the network may make such
 /// a connection. Until the process has proved that it knows the secret of the job, only the messages of the handshake
 /// are read. If the process does not prove it, the connection is closed, and the job does not notice the process.

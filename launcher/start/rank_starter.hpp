@@ -43,7 +43,7 @@ public:
     /// The end of one of the processes.
     struct End {
         bool was_launcher = false;  ///< whether the process was mpirun, without which no rank can go on
-        int first_rank = 0;         ///< otherwise: the ranks that the process has started
+        int first_rank = 0;         ///< if the process was not mpirun: the ranks that the process has started
         int ranks = 0;
         std::string text;  ///< what ended, for example "ssh b ended with exit status 255"
     };

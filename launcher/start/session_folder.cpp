@@ -31,7 +31,7 @@ void remove_session_folder(const std::filesystem::path& temporary_folder, const 
         if (is_own_folder(hosts_folder) && is_own_folder(session)) {
             std::error_code error;
             fs::remove_all(session, error);
-            fs::remove(hosts_folder, error);  // fails if another job of this user uses it
+            fs::remove(hosts_folder, error);  // the removal fails if another job of this user uses the folder
         }
     }
 }

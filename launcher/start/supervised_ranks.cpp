@@ -3,7 +3,6 @@
 #include "launcher/start/supervised_ranks.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -16,9 +15,11 @@
 #include "launcher/connection/reachability.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
+#include "launcher/jobs/job_note.hpp"
 #include "launcher/plan/surroundings.hpp"
 #include "launcher/start/host_agents.hpp"
 #include "launcher/start/mpirun.hpp"
+#include "launcher/watch/job_ending.hpp"
 
 namespace rueda::launcher {
 
@@ -28,31 +29,19 @@ namespace {
 /// during this time.
 constexpr std::chrono::seconds kLinkTime{8};
 
-/// Raises the soft limit of descriptors. Each rank needs a connection and two pipes, so the usual 1024 is too low for
-/// large jobs. The limit is raised only as far as needed, because mpirun and the ranks inherit it.
-void raise_descriptor_limit(int ranks) {
-    const rlim_t needed = static_cast<rlim_t>(ranks) * 4 + NewcomerLimits().most;
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
-        limit.rlim_cur = std::min(needed, limit.rlim_max);
-        ::setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 /// Returns the variable that tells the ranks the hosts of the job. For a job on one host, removes this variable: if
 /// ruedarun runs in a rank of another job, the variable describes the other job.
 Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
     if (plan.shares.empty()) {
         return EnvironmentChange{kJobVariable, std::nullopt};
     }
-    Result<std::string> text = random_token();
-    RUEDA_RETURN_IF_FAILED(text.status());
+    const Result<std::string> token = random_token();
+    RUEDA_RETURN_IF_FAILED(token.status());
+    std::vector<std::string> hosts;
     for (const HostShare& share : plan.shares) {
-        const bool is_ipv6 = share.host.find(':') != std::string::npos;
-        text.value() += (&share == &plan.shares.front() ? "@" : ",");
-        text.value() += is_ipv6 ? "[" + share.host + "]" : share.host;
+        hosts.push_back(share.host);
     }
-    return EnvironmentChange{kJobVariable, std::move(text).value()};
+    return EnvironmentChange{kJobVariable, describe_job(token.value(), hosts)};
 }
 
 std::unique_ptr<RankStarter> make_starter(const LaunchPlan& plan) {
@@ -60,11 +49,6 @@ std::unique_ptr<RankStarter> make_starter(const LaunchPlan& plan) {
         return std::make_unique<HostAgents>();
     }
     return std::make_unique<Mpirun>();
-}
-
-bool ends_ranks(int signal_number) {
-    return signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP || signal_number == SIGQUIT ||
-           signal_number == SIGKILL;
 }
 
 }  // namespace
@@ -168,8 +152,7 @@ void SupervisedRanks::take_hello(FrameLink link, const Frame& hello) {
 
 Status SupervisedRanks::open_output(int rank) {
     if (!is_on_this_host()) {
-        output_->open_remote_rank(rank);
-        return {};
+        return output_->open_remote_rank(rank);
     }
     const Result<RankDescriptors> descriptors = output_->open_rank(rank);
     RUEDA_RETURN_IF_FAILED(descriptors.status());
@@ -306,7 +289,7 @@ void SupervisedRanks::watch_closely() {
 void SupervisedRanks::notify_rank(int rank, const RankNotifications::Item& item) {
     Rank& peer = rank_at(rank);
     if (peer.link.is_open() && !peer.ended) {
-        peer.link.send(FrameKind::rank_ended, item.rank, item.notification);
+        peer.link.send(FrameKind::notification, item.rank, item.notification);
     }
 }
 
@@ -338,8 +321,7 @@ void SupervisedRanks::take_report(int rank, const Frame& frame) {
 
 void SupervisedRanks::take_output(int rank, const Frame& frame) {
     if (!is_on_this_host()) {  // if all ranks are on ruedarun's host, they do not send their output over the link
-        output_->feed(rank, frame.value == kStandardError, frame.payload);
-        rank_at(rank).unacknowledged += frame.payload.size();
+        rank_at(rank).output.take(*output_, rank, frame);
     }
 }
 
@@ -412,14 +394,15 @@ void SupervisedRanks::signal_ranks(int signal_number) {
         all_have_reported = all_have_reported && (rank.has_reported || rank.ended);
         if (rank.link.is_open() && !rank.ended && welcomed_) {
             rank.link.send(FrameKind::deliver, signal_number);
-        } else if (!welcomed_ && rank.has_reported && ends_ranks(signal_number)) {  // no program runs yet, so the rank
-                                                                                    // counts as ended by the signal
+        } else if (!welcomed_ && rank.has_reported &&
+                   ends_programs(signal_number)) {  // no program runs yet, so the rank
+                                                    // counts as ended by the signal
             RankEnd end = end_of(number, signal_number);
             end.by_launcher = true;
             end_rank(std::move(end));
         }
     }
-    if (ends_ranks(signal_number) && !all_have_reported) {
+    if (ends_programs(signal_number) && !all_have_reported) {
         starter_->signal(signal_number == SIGKILL ? SIGKILL : SIGTERM);
     }
 }
@@ -467,37 +450,11 @@ void SupervisedRanks::give_up_on_absent_ranks() {
     }
 }
 
-/// Allows the supervisors (the parents of ranks) to send more output. One message allows many bytes, to save messages.
-/// While the reader of ruedarun's output pauses, the function sends nothing.
-void SupervisedRanks::ask_for_more_output() {
-    constexpr std::size_t kWorthAMessage = kOutputCredit / 4;
-    if (output_->is_full()) {
-        return;
-    }
-    for (Rank& rank : ranks_) {
-        if (rank.link.is_open() && rank.unacknowledged >= kWorthAMessage) {
-            rank.link.send(FrameKind::more_output, static_cast<std::int32_t>(std::exchange(rank.unacknowledged, 0)));
-        }
-    }
-}
-
-void SupervisedRanks::stop_output_that_nobody_reads() {
-    for (const std::int32_t stream : {kStandardOutput, kStandardError}) {
-        if (!output_->has_lost_reader(stream == kStandardError)) {
-            continue;
-        }
-        for (Rank& rank : ranks_) {
-            if (rank.link.is_open() && !std::exchange(rank.output_stopped[stream == kStandardError ? 1 : 0], true)) {
-                rank.link.send(FrameKind::stop_output, stream);
-            }
-        }
-    }
-}
-
 void SupervisedRanks::advance(TimePoint now) {
     starter_->advance(now);
-    ask_for_more_output();
-    stop_output_that_nobody_reads();
+    for (Rank& rank : ranks_) {
+        rank.output.advance(*output_, rank.link);
+    }
     if (newcomers_) {
         newcomers_->expire(now);
     }

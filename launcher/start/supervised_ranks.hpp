@@ -13,6 +13,7 @@
 #include "launcher/start/master_choice.hpp"
 #include "launcher/start/newcomers.hpp"
 #include "launcher/start/rank_starter.hpp"
+#include "launcher/start/remote_output.hpp"
 #include "launcher/supervisor/frame_link.hpp"
 #include "launcher/watch/rank_group.hpp"
 
@@ -50,8 +51,7 @@ private:
                                ///< started
         bool has_reported = false;
         bool ended = false;
-        std::array<bool, 2> output_stopped{};
-        std::size_t unacknowledged = 0;  ///< bytes of output that ruedarun has not yet acknowledged by `more_output`
+        RemoteOutput output;
     };
     [[nodiscard]] bool is_on_this_host() const { return plan_.shares.empty(); }
     [[nodiscard]] Rank& rank_at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -73,8 +73,6 @@ private:
     void lose(int rank);
     void notify_rank(int rank, const RankNotifications::Item& item);
     void end_rank(RankEnd end);
-    void ask_for_more_output();
-    void stop_output_that_nobody_reads();
     void give_up_on_absent_ranks();
     [[nodiscard]] RankEnd end_of(int rank, int wait_status) const;
 
@@ -97,7 +95,7 @@ private:
     std::uint16_t master_port_ = 0;              ///< the port that rank 0's supervisor reported; 0: none
     std::vector<std::string> master_endpoints_;  ///< where rank 0's supervisor listens for tests of its addresses
     std::optional<MasterChoice> master_choice_;  ///< set when ruedarun has asked the other hosts to try these addresses
-    std::string rendezvous_;                     ///< where the ranks meet, from rank 0's supervisor; empty: over MPI
+    std::string rendezvous_;                     ///< where the ranks meet (rank 0 reports it); empty: over MPI
 };
 
 }  // namespace rueda::launcher

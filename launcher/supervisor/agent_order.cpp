@@ -10,7 +10,7 @@ namespace rueda::launcher {
 
 namespace {
 
-constexpr std::string_view kOrderVersion = "rueda-agent 1";
+constexpr std::string_view kOrderVersion = "rueda-agent 2";
 constexpr std::string_view kOrderEnd = "end";
 
 void add_part(std::string& text, std::string_view part) {
@@ -61,6 +61,7 @@ std::string encode_order(const AgentOrder& order) {
     add_part(text, order.folder);
     add_part(text, std::to_string(order.first_rank));
     add_part(text, std::to_string(order.ranks));
+    add_part(text, std::to_string(order.local_ranks));
     add_part(text, std::to_string(order.arguments.size()));
     for (const std::string& argument : order.arguments) {
         add_part(text, argument);
@@ -81,6 +82,7 @@ std::optional<AgentOrder> parse_order(std::string_view text) {
     order.folder = reader.part();
     order.first_rank = reader.number();
     order.ranks = reader.number();
+    order.local_ranks = reader.number();
     for (int left = reader.number(); left > 0 && reader.is_intact(); --left) {
         order.arguments.emplace_back(reader.part());
     }

@@ -16,7 +16,8 @@ namespace rueda::launcher {
 struct AgentOrder {
     std::string folder;                        ///< the folder in which the ranks run
     int first_rank = 0;                        ///< the ranks of a host have consecutive numbers
-    int ranks = 0;                             ///< the number of ranks of this host
+    int ranks = 0;                             ///< the number of ranks that this agent starts
+    int local_ranks = 0;                       ///< the number of ranks among which the host's cores are divided
     std::vector<std::string> arguments;        ///< the arguments of each supervisor: its options, "--", the program
     std::vector<EnvironmentChange> variables;  ///< changes to the agent's own environment
 };

@@ -99,8 +99,9 @@ private:
             spec.file = "/proc/self/exe";
             spec.words = {"ruedarun", kSupervisorOption};
             spec.words.insert(spec.words.end(), order_.arguments.begin(), order_.arguments.end());
-            spec.environment = changed_environment(environment, {{kAgentRankVariable, std::to_string(rank)},
-                                                                 {kAgentRanksVariable, std::to_string(order_.ranks)}});
+            spec.environment =
+                changed_environment(environment, {{kAgentRankVariable, std::to_string(rank)},
+                                                  {kAgentRanksVariable, std::to_string(order_.local_ranks)}});
             spec.stdin_fd = rank == 0 && has_input_ ? kInherit : null.value();
             spec.death_signal = SIGTERM;  // a supervisor then ends its program
             spec.signal_mask = signals_.original_mask();

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,15 +15,16 @@
 #include <optional>
 #include <vector>
 
-#include "base/network/endpoint_list.hpp"
-#include "base/network/network_addresses.hpp"
+#include "base/launcher_notification.hpp"
 #include "base/network/poll_set.hpp"
 #include "base/numbers.hpp"
 #include "launcher/connection/connect_to_ruedarun.hpp"
 #include "launcher/connection/control_address.hpp"
+#include "launcher/connection/own_rendezvous.hpp"
 #include "launcher/connection/reachability.hpp"
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/network.hpp"
+#include "launcher/jobs/job_note.hpp"
 #include "launcher/plan/host_settings.hpp"
 #include "launcher/plan/plan.hpp"
 #include "launcher/plan/surroundings.hpp"
@@ -35,6 +35,7 @@
 #include "launcher/supervisor/frame_link.hpp"
 #include "launcher/supervisor/output_pump.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
+#include "launcher/watch/job_ending.hpp"
 #include "launcher/watch/rank_end.hpp"
 #include "launcher/watch/rank_process.hpp"
 
@@ -111,14 +112,28 @@ private:
             return;
         }
         link_ = FrameLink(std::move(connection).value());
+        if (is_elastic_) {
+            // If ruedarun does not answer, it has given this host up as well, and the others go on without the program.
+            static_cast<void>(link_.close_when_silent());
+        }
         secret_ = address.value().secret;
         Greeting greeting{host_name(), kNoPort, host_key(environment_), gpus, "", ""};
-        if (*rank_ == 0) {
+        if (*rank_ == 0 && !is_elastic_) {
             greeting.master_port = hold(master_port_, "MASTER_PORT");
             greeting.endpoints = listen_for_reach_probes(address.value());
             greeting.rendezvous = environment_.contains(kAgentRankVariable) ? hold_rendezvous() : "";
         }
         link_.send(FrameKind::hello, *rank_, encode_greeting(greeting));
+    }
+
+    /// Tells ruedarun that the program of an elastic job waits for a place. Each generation needs new ports, because a
+    /// process of the previous one may still use the old ones. Any worker may become rank 0, so each reserves ports.
+    void report_wait() {
+        if (program_.take_wait()) {
+            Greeting greeting{host_name(), hold(master_port_, "MASTER_PORT"), host_key(environment_), "", "", ""};
+            greeting.rendezvous = hold_rendezvous();
+            send(FrameKind::waits, 0, encode_greeting(greeting));
+        }
     }
 
     /// In a job on several hosts, the supervisor of rank 0 lets the other supervisors find out which addresses of its
@@ -149,21 +164,9 @@ private:
         return port->port;
     }
 
-    /// Reserves the port at which the ranks of a job without MPI meet. Returns the value of RUEDA_RENDEZVOUS: all
-    /// addresses of this host, with this port. Addresses of the loopback come last, because they lead other hosts to
-    /// themselves.
+    /// Reserves the port at which the ranks of a job without MPI meet. Returns the value of RUEDA_RENDEZVOUS.
     [[nodiscard]] std::string hold_rendezvous() {
-        const std::uint16_t port = hold(rendezvous_port_, "port for their rendezvous");
-        std::vector<base::NetworkAddress> addresses = base::network_addresses();
-        std::stable_partition(addresses.begin(), addresses.end(),
-                              [](const base::NetworkAddress& address) { return !address.is_loopback; });
-        std::vector<std::string> endpoints;
-        for (const base::NetworkAddress& address : addresses) {
-            if (!address.is_link_local && endpoints.size() < base::kMostEndpoints) {
-                endpoints.push_back(base::endpoint_text(address.address, address.is_ipv6, port));
-            }
-        }
-        return port == kNoPort ? "" : base::tcp_rendezvous(endpoints);
+        return rendezvous_of_this_host(hold(rendezvous_port_, "port for their rendezvous"));
     }
 
     void run_alone(const std::string& reason) {
@@ -215,6 +218,9 @@ private:
         reach_listener_.add_to(set);
         if (reach_probe_) {
             reach_probe_->add_to(set);
+        }
+        if (is_elastic_ && program_.line_fd() >= 0) {
+            set.add(program_.line_fd(), POLLIN, [this] { report_wait(); });
         }
         set.wake_at(kill_at_);
         set.wait_and_dispatch();
@@ -273,11 +279,15 @@ private:
                 start_with_outputs();
                 break;
             case FrameKind::deliver:
+                is_being_ended_ = is_being_ended_ || (ends_programs(frame.value) && frame.value != SIGKILL);
                 program_.signal(frame.value);
                 break;
-            case FrameKind::rank_ended:
+            case FrameKind::notification:
                 // the notification is forwarded unchecked, because the program checks it
                 program_.notify(frame.payload);
+                break;
+            case FrameKind::job_hosts:
+                job_note_.write(frame.payload);
                 break;
             case FrameKind::stop_output:
                 pump_.close_stream(frame.value == kStandardError);
@@ -301,6 +311,11 @@ private:
         if (program_.pid() == 0) {
             done_ = true;
             exit_status_ = ended_ ? exit_status_ : 1;
+            return;
+        }
+        if (is_elastic_) {
+            // The others soon go on without this program. It must not write into the memory that they share with it.
+            program_.signal(SIGKILL);
             return;
         }
         program_.signal(SIGTERM);
@@ -356,7 +371,10 @@ private:
         spec.stdout_fd = outputs[0];
         spec.stderr_fd = outputs[1];
         spec.signal_mask = signals_.original_mask();
-        open_line();
+        if (!open_line()) {
+            report_failed_start(EMFILE);
+            return;
+        }
         int error_number = 0;
         if (const Status started = program_.start(std::move(spec), error_number); started.is_ok()) {
             send(FrameKind::started, program_.pid());
@@ -386,13 +404,21 @@ private:
         return changed_environment(environment_, changes);
     }
 
-    void open_line() {
+    /// Opens the line over which the program gets notifications. Returns whether the program can start. Without a line,
+    /// a worker of an elastic job would train alone, because it would not know that it belongs to a job.
+    [[nodiscard]] bool open_line() {
         if (!link_.is_open() || ranks_ < 1) {
-            return;
+            return true;
         }
-        if (const Status status = program_.open_line(*rank_, ranks_); !status.is_ok()) {
-            complain(fmt::format("rank {} will not be notified when other ranks end: {}", *rank_, status.message()));
+        // A worker of an elastic job has a number, which is no rank. It gets its rank when it waits for a place.
+        const Status opened = program_.open_line(is_elastic_ ? 0 : *rank_, ranks_);
+        if (!opened.is_ok()) {
+            complain(
+                fmt::format("{} {} cannot be notified: {}", is_elastic_ ? "worker" : "rank", *rank_, opened.message()));
+        } else if (is_elastic_) {
+            program_.notify(base::encode({base::LauncherNotification::Kind::elastic, 0, ""}));
         }
+        return opened.is_ok() || !is_elastic_;
     }
 
     void take_signals() {
@@ -412,13 +438,18 @@ private:
     }
 
     void reap() {
-        int status = 0;
-        pid_t pid = 0;
-        while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
-            if (pid == program_.pid()) {
-                report_end(status);
-            }
-        }
+        collect_ended_children(
+            [this](pid_t pid, bool is_well) {
+                if (pid == program_.pid() && is_elastic_) {
+                    // An elastic job goes on, so nothing of a failed worker may still take part in the old generation.
+                    program_.end_group(is_being_ended_ || is_well);
+                }
+            },
+            [this](pid_t pid, int wait_status) {
+                if (pid == program_.pid()) {
+                    report_end(wait_status);
+                }
+            });
     }
 
     void report_end(int wait_status) {
@@ -453,6 +484,8 @@ private:
     const RankGpus gpus_;
     const Environment environment_ = environment_of_this_process();
     const std::optional<int> rank_ = rank_from_launcher(environment_);
+    /// Whether the program is a worker of an elastic job. Then rank_ is the number of the worker.
+    const bool is_elastic_ = environment_.contains(kGenerationVariable);
     SignalInbox signals_;
     std::string secret_;                     ///< the secret of the job; empty if there is no ruedarun
     ReachListener reach_listener_;           ///< listens only on rank 0, and only until the programs start
@@ -461,6 +494,7 @@ private:
     std::optional<std::vector<base::UniqueFd>> outputs_;  ///< descriptors that ruedarun sent, if it is on the same host
     OutputPump pump_;
     RankProcess program_;
+    JobNote job_note_;
     int ranks_ = 0;                             ///< number of ranks of the job; 0 until ruedarun reports it
     std::vector<EnvironmentChange> variables_;  ///< variables that ruedarun sent for the program
     std::optional<HeldPort> master_port_;       ///< the reserved port at which rank 0's program will listen
@@ -468,6 +502,7 @@ private:
     bool ended_ = false;
     bool done_ = false;
     bool launcher_ends_it_ = false;
+    bool is_being_ended_ = false;  ///< ruedarun has asked the program to end
     int exit_status_ = 0;
     std::optional<Clock::time_point> kill_at_;
 };

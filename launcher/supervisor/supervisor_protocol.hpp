@@ -22,8 +22,7 @@ enum class FrameKind : std::uint32_t {
     ended = 5,         ///< from the supervisor; value: the program's wait status, payload: from encode_report()
     deliver = 6,       ///< from ruedarun: send the signal `value` to the program
     leave = 7,         ///< from ruedarun: all ranks have ended, so the supervisor must exit
-    rank_ended = 8,    ///< from ruedarun: another rank has ended; payload: the notification for the program
-                       ///< (base/launcher_notification.hpp)
+    notification = 8,  ///< from ruedarun; payload: a notification for the program (base/launcher_notification.hpp)
     output = 9,        ///< from the supervisor: output of the program; value: kStandardOutput or kStandardError
     more_output = 10,  ///< from ruedarun: the supervisor may send `value` more bytes of output
     stop_output = 11,  ///< from ruedarun: close the stream `value`, because it has no reader any more
@@ -33,17 +32,22 @@ enum class FrameKind : std::uint32_t {
     probe_addresses = 13,    ///< from ruedarun, before `welcome`: try these addresses of rank 0's host; payload: from
                              ///< encode_endpoints() (reachability.hpp)
     reached_addresses = 14,  ///< from the supervisor, as the answer; payload: those addresses that it has reached
+    waits = 15,      ///< from the supervisor of a worker of an elastic job: the program waits for a place in the
+                     ///< next generation; payload: a Greeting, whose ports are reserved for this generation
+    job_hosts = 16,  ///< from ruedarun, to the supervisor of a worker of an elastic job; payload: what a JobNote says
+                     ///< about the worker's generation, "" if this generation is on one host
 };
 
 /// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads
 /// frames in order. Without this limit, a frame that reports the end of a rank could wait behind much output that
-/// ruedarun cannot print yet.
-inline constexpr std::int32_t kOutputCredit = 128 << 10;
+/// ruedarun cannot print yet. The limit is smaller than the receive window with which a TCP connection begins. So while
+/// ruedarun is suspended, its kernel can accept everything that a supervisor sends, and the connection stays open.
+inline constexpr std::int32_t kOutputCredit = 48 << 10;
 
 inline constexpr std::int32_t kStandardOutput = 1;
 inline constexpr std::int32_t kStandardError = 2;
 
-/// The payload of a `hello` frame.
+/// The payload of a `hello` frame, and of a `waits` frame.
 struct Greeting {
     std::string host;               ///< the name of the supervisor's host, for messages
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
@@ -52,7 +56,8 @@ struct Greeting {
     /// The addresses at which rank 0's supervisor can be reached, from encode_endpoints() (reachability.hpp). Empty for
     /// other ranks, and if all ranks are on one host.
     std::string endpoints;
-    std::string rendezvous;  ///< from rank 0's supervisor in a job without MPI: where the ranks meet
+    std::string rendezvous;  ///< from rank 0's supervisor in a job without MPI, and from the supervisor of a worker of
+                             ///< an elastic job that waits: where the ranks meet if this rank is rank 0
 };
 
 [[nodiscard]] std::string encode_greeting(const Greeting& greeting);

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include "base/files.hpp"
 #include "base/numbers.hpp"
 #include "base/text.hpp"
 #include "launcher/hosts/hosts.hpp"
+#include "launcher/jobs/job_note.hpp"
 #include "launcher/options/text_parts.hpp"
 
 namespace rueda::launcher {
@@ -67,31 +69,40 @@ Status not_found(const JobList& list, const std::string& wanted, std::optional<s
 
 }  // namespace
 
+std::optional<LaunchedJob> parse_launched_job(std::string_view text) {
+    // The token becomes an argument of a command on another host, so only what random_token() makes is accepted.
+    constexpr std::size_t kLongestToken = 64;
+    const std::string_view token = take_until(text, '@');
+    const Result<std::vector<Host>> hosts = parse_host_option(text);
+    const bool is_token = !token.empty() && token.size() <= kLongestToken &&
+                          std::all_of(token.begin(), token.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+    if (!is_token || !hosts.is_ok() || hosts.value().size() < 2) {
+        return std::nullopt;
+    }
+    LaunchedJob job{std::string(token), {}};
+    for (const Host& host : hosts.value()) {
+        job.hosts.push_back(host.name);
+    }
+    return job;
+}
+
 std::optional<LaunchedJob> read_launched_job(std::string_view environment) {
     constexpr std::string_view kVariable = "RUEDARUN_JOB=";
     constexpr std::size_t kLongestValue = 65536;
     while (!environment.empty()) {
-        std::string_view entry = take_until(environment, '\0');
-        if (!entry.starts_with(kVariable) || entry.size() > kLongestValue) {
-            continue;
+        const std::string_view entry = take_until(environment, '\0');
+        if (entry.starts_with(kVariable) && entry.size() <= kLongestValue) {
+            return parse_launched_job(entry.substr(kVariable.size()));
         }
-        entry.remove_prefix(kVariable.size());
-        const std::string_view token = take_until(entry, '@');
-        const Result<std::vector<Host>> hosts = parse_host_option(entry);
-        if (token.empty() || !hosts.is_ok() || hosts.value().size() < 2) {
-            return std::nullopt;
-        }
-        LaunchedJob job{std::string(token), {}};
-        for (const Host& host : hosts.value()) {
-            job.hosts.push_back(host.name);
-        }
-        return job;
     }
     return std::nullopt;
 }
 
 std::optional<LaunchedJob> launched_job(const Job& job) {
     for (const Holder& holder : job.holders) {
+        if (std::optional<LaunchedJob> noted = parse_launched_job(read_job_note(holder.pid).value_or(""))) {
+            return noted;
+        }
         const std::optional<std::string> environment =
             base::read_small_file(fmt::format("/proc/{}/environ", holder.pid));
         if (std::optional<LaunchedJob> found = read_launched_job(environment.value_or(""))) {

@@ -11,15 +11,19 @@
 
 namespace rueda::launcher {
 
-/// What ruedarun has told the ranks of a job on several hosts (kJobVariable in plan.hpp).
+/// What ruedarun says about a job on several hosts: in a variable of the ranks (kJobVariable in plan.hpp) or, for an
+/// elastic job, in a JobNote.
 struct LaunchedJob {
     std::string token;               ///< this token is the same on all hosts of the job, and belongs to no other job
     std::vector<std::string> hosts;  ///< at least two
 };
 
-/// Reads kJobVariable from the environment of one of the job's processes. Returns nothing if ruedarun has not started
-/// the job, or if the job has one host.
+/// Reads the JobNote of the parent of one of the job's processes, or kJobVariable from the environment of the process.
+/// Returns nothing if ruedarun has not started the job, or if the job has one host.
 [[nodiscard]] std::optional<LaunchedJob> launched_job(const Job& job);
+
+/// Reads a text of the form that describe_job() returns. Pure.
+[[nodiscard]] std::optional<LaunchedJob> parse_launched_job(std::string_view text);
 
 /// Does the same as launched_job(), for a text in the form of /proc/<pid>/environ. Pure.
 [[nodiscard]] std::optional<LaunchedJob> read_launched_job(std::string_view environment);

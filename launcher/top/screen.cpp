@@ -27,8 +27,8 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
-/// A column that can be left out on a narrow terminal. It is left out if the column DOING would otherwise have less
-/// room than `room_of_doing`, and also less room than its longest text needs.
+/// A column that can be left out on a narrow terminal. It is left out if it would leave less room for the column DOING
+/// than `room_of_doing`, and also less room than DOING's longest text needs.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;

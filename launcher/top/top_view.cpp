@@ -147,7 +147,7 @@ void judge_input(RankRow& row) {
         return;
     }
     // The rank may have slept because it waited for its GPU. The samples do not show when in the interval the GPU was
-    // busy, so the code assumes that the GPU was busy only while the rank slept.
+    // busy. The code therefore assumes that the GPU was busy only while the rank slept.
     row.idle_share = std::max(0.0, row.outside->sleeps - gpu_utilization(row).value_or(0));
     // A rank that used no operation during the interval may be, for example, a server, whose sleep means nothing. So
     // nothing is said about such a rank.

@@ -6,6 +6,11 @@
 
 namespace rueda::launcher {
 
+bool ends_programs(int signal_number) {
+    return signal_number == SIGINT || signal_number == SIGTERM || signal_number == SIGQUIT || signal_number == SIGHUP ||
+           signal_number == SIGKILL;
+}
+
 void JobEnding::rank_failed(TimePoint now) {
     if (phase_ == Phase::running) {
         begin_grace(now, grace_);

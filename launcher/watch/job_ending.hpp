@@ -7,6 +7,9 @@
 
 namespace rueda::launcher {
 
+/// Whether a signal of this number, sent to a job, is meant to end its programs.
+[[nodiscard]] bool ends_programs(int signal_number);
+
 /// Decides which signals the ranks that still run get, and when. It is a pure state machine: it reads no clock and
 /// sends no signals.
 ///

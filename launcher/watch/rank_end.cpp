@@ -131,7 +131,8 @@ void JobOutcome::interrupt(int signal_number) {
 
 int JobOutcome::exit_status() const {
     if (!cause_) {
-        return 0;  // even if all ranks ended with exit status 0 after the user's signal, the job has this status
+        // the job has this status even if a signal of the user came first and all ranks then ended with exit status 0
+        return 0;
     }
     if (interrupted_by_ != 0) {
         return kSignalBase + interrupted_by_;

@@ -16,8 +16,8 @@ Status RankProcess::open_line(int rank, int ranks) {
 }
 
 Status RankProcess::start(ChildSpec spec, int& error_number) {
-    spec.environment.erase(base::kLauncherVariable);  // the environment may come from a rank of another job, and then
-                                                      // contains that rank's variable
+    // If ruedarun runs inside a rank of another job, the environment contains the variable of that rank.
+    spec.environment.erase(base::kLauncherVariable);
     if (!line_address_.empty()) {
         spec.environment[base::kLauncherVariable] = line_address_;
         spec.kept_fd = line_.child_fd();

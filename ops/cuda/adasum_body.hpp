@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kBlock = DotProducts::kBlock;
 /// A part of the tensor.
 struct AdasumPart {
     std::uint64_t begin;
-    std::uint64_t end;  // both in elements
+    std::uint64_t end;  // `begin` and `end` count elements
 
     [[nodiscard]] RUEDA_DEVICE std::uint64_t blocks() const { return (end - begin + kBlock - 1) / kBlock; }
 };

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-// The kernels that work on one tensor at a time: rueda_copy, rueda_scale_<dtype>, rueda_convert_<from>_<to> and
-// rueda_fill. The kernels for batches can also pack and unpack tensors, because each item of a batch has its own
-// addresses of source and destination.
+// The kernels that combine no tensors: rueda_copy, rueda_scale_<dtype>, rueda_convert_<from>_<to> and rueda_fill. All
+// except rueda_fill process a batch of items. Each item has its own addresses of source and destination, so these
+// kernels can also pack and unpack tensors.
 
 #include "ops/cuda/division.hpp"
 #include "ops/cuda/elements.hpp"

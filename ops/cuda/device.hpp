@@ -4,7 +4,7 @@
 
 // What a kernel needs from its compiler: qualifiers, the position of a thread, and access to memory. The same kernel
 // bodies are compiled by nvcc, by clang as CUDA (without CUDA's headers), and by any C++ compiler for the host. Only
-// source files of this folder include this header.
+// source files of this folder and ops/reduce_float8.cpp include this header.
 
 #include <cstddef>
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 // The element types: how an element is stored, and in which type it is computed. `Bits` is an unsigned integer with the
 // size of an element, `Lane` is the type of the computation. ops/elements-inl.hpp and ops/compression.cpp have the same
-// conversions for CPUs, and explain them.
+// conversions of the 16-bit types for CPUs, and explain them. ops/reduce_float8.cpp uses the 8-bit types of this file.
 
 #include <cstdint>
 #include <limits>
@@ -119,6 +119,58 @@ struct Float16 {
     }
 #endif
 };
+
+/// The 8-bit floats of the OCP specification, computed in float32. A larger number has larger bits, as in float32, and
+/// a float with kFraction bits of fraction and 7 − kFraction bits of exponent follows IEEE 754 except at the top of its
+/// range. kMost has the bits of the largest float32 that is rounded to a number. kOverflow is the pattern of larger
+/// results, and kNan the pattern of every NaN. If the two are equal, the type has no infinity.
+template <std::uint32_t kFraction, std::uint32_t kMost, std::uint8_t kOverflow, std::uint8_t kNan>
+struct Float8 {
+    using Bits = std::uint8_t;
+    using Lane = float;
+    static constexpr bool kHasInfinity = kOverflow != kNan;
+    static constexpr std::uint32_t kShift = 23 - kFraction;
+    /// A field of exponent is larger by this number in float32.
+    static constexpr std::uint32_t kBias = 128U - (1U << (6U - kFraction));
+    /// The exponent's field, in float32, of the smallest number. Smaller results than 2^(kFraction) times this number
+    /// are subnormal: integers times the smallest number.
+    static constexpr std::uint32_t kSmallest = kBias + 1 - kFraction;
+
+    static RUEDA_DEVICE Lane load(Bits bits) {
+        const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80U) << 24;
+        const std::uint32_t magnitude = bits & 0x7FU;
+        std::uint32_t all = (magnitude << kShift) + (kBias << 23);
+        if (magnitude < (1U << kFraction)) {
+            all = bits_as<std::uint32_t>(static_cast<float>(magnitude) * bits_as<float>(kSmallest << 23));
+        } else if (magnitude >= kOverflow) {
+            all = kHasInfinity ? all + (kBias << 23) : 0x7FC00000U;
+        }
+        return bits_as<float>(sign | all);
+    }
+    /// Has no branches, so that compilers for CPUs turn a loop of it into vector code.
+    static RUEDA_DEVICE Bits store(Lane v) {
+        const auto bits = bits_as<std::uint32_t>(v);
+        const std::uint32_t sign = (bits & 0x80000000U) >> 24;
+        const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+        // The last bit of this float32 stands for the smallest number, so the addition rounds to a multiple of it.
+        constexpr std::uint32_t kUnit = (kSmallest + 23) << 23;
+        const float multiple = bits_as<float>(magnitude) + bits_as<float>(kUnit);
+        const std::uint32_t subnormal = bits_as<std::uint32_t>(multiple) - kUnit;
+        const std::uint32_t odd = (magnitude >> kShift) & 1U;
+        const std::uint32_t normal = (magnitude + odd + ((1U << (kShift - 1)) - 1U) - (kBias << 23)) >> kShift;
+        const std::uint32_t number = selected(magnitude < ((kBias + 1) << 23), subnormal, normal);
+        const std::uint32_t all = sign | selected(magnitude > kMost, kOverflow, number);
+        constexpr std::uint32_t kLargest = kHasInfinity ? 0x7F800000U : kMost;  // a larger magnitude becomes NaN
+        return static_cast<Bits>(selected(magnitude > kLargest, kNan, all));
+    }
+
+private:
+    static RUEDA_DEVICE std::uint32_t selected(bool condition, std::uint32_t yes, std::uint32_t no) {
+        return no ^ ((no ^ yes) & (0U - static_cast<std::uint32_t>(condition)));
+    }
+};
+using Float8E4M3 = Float8<3, 0x43E80000, 0x7F, 0x7F>;  // numbers up to 448; 464 is rounded to 448
+using Float8E5M2 = Float8<2, 0x476FFFFF, 0x7C, 0x7E>;  // numbers up to 57344; 61440 is rounded to infinity
 
 template <class T>
 struct Integer {

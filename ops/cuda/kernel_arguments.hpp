@@ -83,24 +83,25 @@ static_assert(sizeof(BatchArguments) <= 4096 && sizeof(ReduceArguments) <= 4096 
 /// Returns "rueda_reduce_float32", …
 [[nodiscard]] constexpr const char* reduce_kernel(DType dtype) {
     constexpr const char* kNames[kDTypeCount] = {
-        "rueda_reduce_uint8",   "rueda_reduce_int8",     "rueda_reduce_int32",   "rueda_reduce_int64",
-        "rueda_reduce_float16", "rueda_reduce_bfloat16", "rueda_reduce_float32", "rueda_reduce_float64",
-        "rueda_reduce_bool",    "rueda_reduce_int16",    "rueda_reduce_uint16",  "rueda_reduce_uint32",
-        "rueda_reduce_uint64"};
+        "rueda_reduce_uint8",   "rueda_reduce_int8",          "rueda_reduce_int32",      "rueda_reduce_int64",
+        "rueda_reduce_float16", "rueda_reduce_bfloat16",      "rueda_reduce_float32",    "rueda_reduce_float64",
+        "rueda_reduce_bool",    "rueda_reduce_int16",         "rueda_reduce_uint16",     "rueda_reduce_uint32",
+        "rueda_reduce_uint64",  "rueda_reduce_float8_e4m3fn", "rueda_reduce_float8_e5m2"};
     return kNames[static_cast<std::size_t>(dtype)];
 }
 
 /// Returns the kernel that multiplies elements by a factor, or null for bool.
 [[nodiscard]] constexpr const char* scale_kernel(DType dtype) {
-    constexpr const char* kNames[kDTypeCount] = {"rueda_scale_uint8",   "rueda_scale_int8",    "rueda_scale_int32",
-                                                 "rueda_scale_int64",   "rueda_scale_float16", "rueda_scale_bfloat16",
-                                                 "rueda_scale_float32", "rueda_scale_float64", nullptr,
-                                                 "rueda_scale_int16",   "rueda_scale_uint16",  "rueda_scale_uint32",
-                                                 "rueda_scale_uint64"};
+    constexpr const char* kNames[kDTypeCount] = {
+        "rueda_scale_uint8",   "rueda_scale_int8",          "rueda_scale_int32",
+        "rueda_scale_int64",   "rueda_scale_float16",       "rueda_scale_bfloat16",
+        "rueda_scale_float32", "rueda_scale_float64",       nullptr,
+        "rueda_scale_int16",   "rueda_scale_uint16",        "rueda_scale_uint32",
+        "rueda_scale_uint64",  "rueda_scale_float8_e4m3fn", "rueda_scale_float8_e5m2"};
     return kNames[static_cast<std::size_t>(dtype)];
 }
 
-/// Returns the position of a floating-point type in the tables below, or 4 for other types.
+/// Returns the position of a floating-point type of 16 bits or more in the tables below, or 4 for other types.
 [[nodiscard]] constexpr std::size_t float_index(DType dtype) {
     return dtype == DType::float16    ? 0
            : dtype == DType::bfloat16 ? 1
@@ -109,7 +110,8 @@ static_assert(sizeof(BatchArguments) <= 4096 && sizeof(ReduceArguments) <= 4096 
                                       : 4;
 }
 
-/// Returns the kernel that converts between two different floating-point types, or null for other pairs.
+/// Returns the kernel that converts between two different floating-point types of 16 bits or more, or null for other
+/// pairs.
 [[nodiscard]] constexpr const char* convert_kernel(DType from, DType to) {
     constexpr const char* kNames[5][5] = {
         {nullptr, "rueda_convert_float16_bfloat16", "rueda_convert_float16_float32", "rueda_convert_float16_float64"},
@@ -124,7 +126,7 @@ inline constexpr const char* kFillKernel = "rueda_fill";
 inline constexpr const char* kAdasumLanesKernel = "rueda_adasum_lanes";
 inline constexpr const char* kAdasumWeightsKernel = "rueda_adasum_weights";
 
-/// Return the kernels of adasum's first and last step, or null if the type is not a floating-point type.
+/// Return the kernels of adasum's first and last step, or null for a type that adasum cannot combine.
 [[nodiscard]] constexpr const char* adasum_products_kernel(DType dtype) {
     constexpr const char* kNames[5] = {"rueda_adasum_products_float16", "rueda_adasum_products_bfloat16",
                                        "rueda_adasum_products_float32", "rueda_adasum_products_float64"};

@@ -6,9 +6,9 @@
 
 namespace rueda::ops::cuda {
 
-/// Returns the text of all kernels in PTX for compute capability 7.5, which cuModuleLoadData() compiles for the device
-/// at hand. A null character follows the text, as cuModuleLoadData() requires. The text is empty if neither nvcc nor
-/// clang was found when Rueda was configured.
+/// Returns the text of all kernels in PTX for the oldest architecture that the compiler has (RUEDA_KERNEL_ARCHITECTURE
+/// in cmake/RuedaCuda.cmake). cuModuleLoadData() compiles it for the device at hand. A null character follows the text,
+/// as cuModuleLoadData() requires. The text is empty if neither nvcc nor clang was found when Rueda was configured.
 [[nodiscard]] std::string_view kernel_image();
 
 /// Returns the compiler that made the image: "nvcc", "clang++", or "none".

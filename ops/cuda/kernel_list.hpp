@@ -23,6 +23,8 @@
     X(rueda_reduce_bool, ReduceArguments, (reduce<Boolean>))                                    \
     X(rueda_reduce_float16, ReduceArguments, (reduce<Float16>))                                 \
     X(rueda_reduce_bfloat16, ReduceArguments, (reduce<BFloat16>))                               \
+    X(rueda_reduce_float8_e4m3fn, ReduceArguments, (reduce<Float8E4M3>))                        \
+    X(rueda_reduce_float8_e5m2, ReduceArguments, (reduce<Float8E5M2>))                          \
     X(rueda_reduce_float32, ReduceArguments, (reduce<Float32>))                                 \
     X(rueda_reduce_float64, ReduceArguments, (reduce<Float64>))                                 \
     X(rueda_copy, BatchArguments, (copy))                                                       \
@@ -36,6 +38,8 @@
     X(rueda_scale_uint64, BatchArguments, (scale<Integer<std::uint64_t>>))                      \
     X(rueda_scale_float16, BatchArguments, (scale<Float16>))                                    \
     X(rueda_scale_bfloat16, BatchArguments, (scale<BFloat16>))                                  \
+    X(rueda_scale_float8_e4m3fn, BatchArguments, (scale<Float8E4M3>))                           \
+    X(rueda_scale_float8_e5m2, BatchArguments, (scale<Float8E5M2>))                             \
     X(rueda_scale_float32, BatchArguments, (scale<Float32>))                                    \
     X(rueda_scale_float64, BatchArguments, (scale<Float64>))                                    \
     X(rueda_convert_float16_bfloat16, BatchArguments, (convert<Float16, BFloat16>))             \

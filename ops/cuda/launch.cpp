@@ -109,7 +109,7 @@ std::size_t adasum_workspace(const Adasum& adasum, std::size_t sources, std::uin
 std::array<Launch<AdasumArguments>, 4> adasum_launches(const Adasum& adasum, std::span<const std::byte* const> sources,
                                                        std::byte* destination, std::uint64_t count, double* workspace) {
     RUEDA_ASSERT(!sources.empty() && sources.size() <= kMostSources);
-    RUEDA_ASSERT(is_floating_point(adasum.dtype) && adasum.parts > 0);
+    RUEDA_ASSERT(has_adasum(adasum.dtype) && adasum.parts > 0);
     const std::uint64_t pairs = pairs_of(sources.size());
     AdasumArguments arguments{};
     std::copy(sources.begin(), sources.end(), arguments.sources);

@@ -54,8 +54,8 @@ RUEDA_DEVICE T higher_of(T a, T b) {
     return a > b ? a : b;
 }
 
-/// Sums and products of integers are computed in an unsigned type, so that they wrap. It has at least 32 bits: smaller
-/// types would be promoted to int, whose products may overflow.
+/// Sums and products of integers are computed in an unsigned type, so that they wrap. The unsigned type has at least 32
+/// bits: smaller types would be promoted to int, whose products may overflow.
 template <class T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 

@@ -85,8 +85,8 @@ bool BorrowedTensor::borrow(PyObject* object, bool writable) {
         return true;
     }
     // The object has no buffer, or Rueda cannot use the buffer's description. The object may still support DLPack or
-    // hold bfloat16, so the Python function adapter() tries to use it. If this fails too, the error of adapter() says
-    // what is wrong.
+    // hold bfloat16 or 8-bit floats, so the Python function adapter() tries to use it. If this fails too, the error of
+    // adapter() says what is wrong.
     PyErr_Clear();
     Ref view = Ref::taken(
         PyObject_CallFunctionObjArgs(adapter(), object, writable ? Py_True : Py_False, static_cast<void*>(nullptr)));

@@ -22,8 +22,8 @@ bool is_in_callback() { return in_callback; }
 bool may_wait() {
     if (in_callback) [[unlikely]] {
         raise(RUEDA_INVALID_ARGUMENT,
-              "a completion callback called something that waits; it may start operations and look at results: wait "
-              "elsewhere, or give what it starts a callback of its own");
+              "a completion callback called something that waits, but it may only start operations and read results: "
+              "wait in another thread, or give the started operation a callback of its own");
         return false;
     }
     return true;

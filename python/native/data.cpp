@@ -22,22 +22,43 @@ struct Held<rueda_data_pipeline> {
 template <>
 struct Held<rueda_data_batch> {
     static constexpr const char* kName = "rueda.data_batch";
-    static void free(rueda_data_batch* batch) { rueda_data_batch_release(batch); }
+    static void free(rueda_data_batch* batch) {
+        const WithoutGil released;  // the last batch of a closed pipeline may wait for a GPU
+        rueda_data_batch_release(batch);
+    }
 };
 
 namespace {
 
-/// Arguments: (options as a JSON text, list of the vocabularies that its stages use). Opens a pipeline and returns a
-/// capsule with it.
+/// Reads a list of bytes objects. They must stay alive while the result is used.
+bool contents_in(PyObject* list, std::vector<rueda_data_bytes>& contents) {
+    const Py_ssize_t count = PyList_Size(list);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        char* bytes = nullptr;
+        Py_ssize_t size = 0;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(list, i), &bytes, &size) != 0) {
+            return false;
+        }
+        contents.push_back({bytes, static_cast<std::size_t>(size)});
+    }
+    return count >= 0;
+}
+
+/// Arguments: (options as a JSON text, list of the vocabularies that its stages use, list of the bytes of its memory
+/// sources). Opens a pipeline and returns a capsule with it.
 PyObject* data_open(PyObject* /*module*/, PyObject* args) {
     const char* text = nullptr;
     PyObject* list = nullptr;
+    PyObject* bytes = nullptr;
     std::vector<rueda_data_vocabulary*> vocabularies;
-    if (PyArg_ParseTuple(args, "sO", &text, &list) == 0 || !vocabularies_in(list, vocabularies)) {
+    std::vector<rueda_data_bytes> contents;
+    if (PyArg_ParseTuple(args, "sOO", &text, &list, &bytes) == 0 || !vocabularies_in(list, vocabularies) ||
+        !contents_in(bytes, contents)) {
         return nullptr;
     }
     return capsule_from<rueda_data_pipeline>([&](rueda_data_pipeline** pipeline) {
-        return rueda_data_open_with(text, vocabularies.data(), vocabularies.size(), pipeline);
+        return rueda_data_open_from(text, vocabularies.data(), vocabularies.size(), contents.data(), contents.size(),
+                                    pipeline);
     });
 }
 

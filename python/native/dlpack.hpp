@@ -26,6 +26,8 @@ inline constexpr int kUnsigned = 1;
 inline constexpr int kFloat = 2;
 inline constexpr int kBfloat = 4;
 inline constexpr int kBool = 6;
+inline constexpr int kFloat8E4M3fn = 10;  // since DLPack 1.1
+inline constexpr int kFloat8E5M2 = 12;    // since DLPack 1.1
 
 inline constexpr std::uint64_t kReadOnly = 1;  // a bit of VersionedManaged::flags
 

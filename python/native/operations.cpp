@@ -3,6 +3,7 @@
 #include "python/native/operations.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +68,11 @@ bool has_arguments(const char* function, Py_ssize_t count, Py_ssize_t expected) 
     }
     return count == expected;
 }
+
+/// The device of tensors in the CPU's memory that contain the numbers of rows of tensors on a GPU. If another rank
+/// calls the operation with a tensor of the CPU, this makes the ranks disagree about the device.
+/// core/operations/requests.cpp knows the index.
+constexpr rueda_device_stream kRowsOfGpu{RUEDA_CPU, std::numeric_limits<std::int32_t>::min(), nullptr};
 
 Operation new_operation(PyObject* name, PyObject* result, bool makes_result) {
     forget_ended(/*all=*/false);
@@ -220,7 +226,8 @@ bool borrow_inputs(Call& call, InFlight& operation, PyObject* inputs, std::vecto
 }
 
 /// Arguments: (inputs, name, result, process_set). Rueda allocates the outputs, and the function `result` makes the
-/// caller's result from them.
+/// caller's result from them. With `is_exchange`, the inputs are numbers of rows of tensors on a GPU.
+template <bool is_exchange>
 PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("grouped_allgather_async", count, 4) || !call.read_name(given[1]) || !call.read_set(given[3])) {
@@ -230,6 +237,9 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     std::vector<rueda_tensor> in;
     if (!borrow_inputs(call, *operation, given[0], in)) {
         return nullptr;
+    }
+    if (is_exchange) {
+        call.options.device = &kRowsOfGpu;
     }
     rueda_handle* handle = nullptr;
     const int status = rueda_grouped_allgather_async(call.name, in.size(), in.data(), &call.options, &handle);
@@ -301,7 +311,9 @@ PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
 }
 
 /// Arguments: (input, output or None, name, result, process_set). Without an output, Rueda allocates the memory, and
-/// the function `result` makes the caller's array from it.
+/// the function `result` makes the caller's array from it. With `is_exchange`, the input has numbers of rows of tensors
+/// on a GPU.
+template <bool is_exchange>
 PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     if (!has_arguments("allgather_async", count, 5) || !call.read_name(given[2]) || !call.read_set(given[4])) {
@@ -311,6 +323,9 @@ PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     Operation operation = new_operation(given[2], given[3], makes_result);
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
+    }
+    if (is_exchange) {
+        call.options.device = &kRowsOfGpu;
     }
     rueda_handle* handle = nullptr;
     const rueda_tensor& input = operation->input.tensor();
@@ -366,7 +381,9 @@ const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& sp
 }
 
 /// Arguments: (input, output or None, splits or None, name, result, process_set). The function `result` is always
-/// called, because it also returns the received splits.
+/// called, because it also returns the received splits. With `is_exchange`, the input has numbers of rows of tensors on
+/// a GPU.
+template <bool is_exchange>
 PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
     std::vector<std::int64_t> splits;
@@ -377,6 +394,9 @@ PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count
     Operation operation = new_operation(given[3], given[4], /*makes_result=*/true);
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
+    }
+    if (is_exchange) {
+        call.options.device = &kRowsOfGpu;
     }
     rueda_handle* handle = nullptr;
     const rueda_tensor& input = operation->input.tensor();
@@ -605,13 +625,16 @@ PyMethodDef entry(const char* name, Function* function) {
 PyMethodDef* operation_functions() {
     static PyMethodDef functions[] = {entry("allreduce_async", &allreduce_async),
                                       entry("grouped_allreduce_async", &grouped_allreduce_async),
-                                      entry("grouped_allgather_async", &grouped_allgather_async),
+                                      entry("grouped_allgather_async", &grouped_allgather_async<false>),
+                                      entry("grouped_allgather_of_rows", &grouped_allgather_async<true>),
                                       entry("sparse_allreduce_async", &sparse_allreduce_async),
                                       entry("grouped_reducescatter_async", &grouped_reducescatter_async),
                                       entry("broadcast_async", &broadcast_async),
-                                      entry("allgather_async", &allgather_async),
+                                      entry("allgather_async", &allgather_async<false>),
+                                      entry("allgather_of_rows", &allgather_async<true>),
                                       entry("reducescatter_async", &reducescatter_async),
-                                      entry("alltoall_async", &alltoall_async),
+                                      entry("alltoall_async", &alltoall_async<false>),
+                                      entry("alltoall_of_rows", &alltoall_async<true>),
                                       entry("gather_async", &gather_async),
                                       entry("scatter_async", &scatter_async),
                                       entry("reduce_async", &reduce_async),

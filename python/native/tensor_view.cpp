@@ -11,7 +11,7 @@
 namespace rueda::python {
 namespace {
 
-constexpr int kLastDType = RUEDA_UINT64;
+constexpr int kLastDType = RUEDA_FLOAT8_E5M2;
 
 PyTypeObject* view_type = nullptr;
 
@@ -139,6 +139,10 @@ int dtype_of(const dlpack::DataType& type) {
             return RUEDA_FLOAT16;
         case dlpack::kBfloat << 8 | 16:
             return RUEDA_BFLOAT16;
+        case dlpack::kFloat8E4M3fn << 8 | 8:
+            return RUEDA_FLOAT8_E4M3FN;
+        case dlpack::kFloat8E5M2 << 8 | 8:
+            return RUEDA_FLOAT8_E5M2;
         case dlpack::kFloat << 8 | 32:
             return RUEDA_FLOAT32;
         case dlpack::kFloat << 8 | 64:
@@ -180,7 +184,7 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
         PyErr_Format(
             PyExc_TypeError,
             "the tensor has the DLPack dtype (code %d, %d bits, %d lanes); Rueda takes bool, integers of 8 to 64 "
-            "bits, float16, bfloat16, float32 and float64",
+            "bits, float8_e4m3fn, float8_e5m2, float16, bfloat16, float32 and float64",
             tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
         return nullptr;
     }
@@ -204,7 +208,7 @@ PyObject* view_of(const dlpack::Tensor& tensor, bool writable, PyObject* capsule
 
 std::size_t bytes_of(int dtype) {
     // the size of an element, indexed by the number of the dtype
-    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8};
+    constexpr std::size_t kBytes[] = {1, 1, 4, 8, 2, 2, 4, 8, 1, 2, 2, 4, 8, 1, 1};
     static_assert(std::size(kBytes) == kLastDType + 1);
     return dtype >= 0 && dtype <= kLastDType ? kBytes[dtype] : 0;
 }

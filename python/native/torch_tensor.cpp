@@ -123,8 +123,8 @@ int dtype_of(PyObject* object) {
     }
     if (PyErr_Occurred() == nullptr) {
         raise(RUEDA_INVALID_ARGUMENT, "Tensor type " + answer(object, "type") +
-                                          " is not supported. Rueda takes bool, integers of 8 to 64 bits, float16, "
-                                          "bfloat16, float32 and float64");
+                                          " is not supported. Rueda takes bool, integers of 8 to 64 bits, "
+                                          "float8_e4m3fn, float8_e5m2, float16, bfloat16, float32 and float64");
     }
     return -1;
 }

@@ -105,8 +105,8 @@ def _with_callback(awaited: _Awaited) -> _Awaited:
     """Adds a callback that wakes the loop when the operation ends, even if this thread sleeps."""
     if awaited.has_callback:
         return awaited
-    # adding a callback fails if there is no thread for callbacks; then this thread's next check finds the end of the
-    # operation
+    # Adding a callback fails if there is no thread for callbacks. In this case this thread's next check finds the end
+    # of the operation.
     with contextlib.suppress(RuedaError):
         awaited.handle.add_done_callback(lambda _: _wake(awaited))
     return awaited._replace(has_callback=True)

@@ -337,8 +337,8 @@ def barrier() -> None:
 
 
 def join(*, average: Literal["all", "active"] = "all") -> int:
-    """Call this function on a rank that has no more batches while other ranks still have some. Blocks until every rank
-    of the job has called this function ("has joined").
+    """Call this function on a rank that has no more batches while other ranks still have some. The call blocks until
+    every rank of the job has called this function ("has joined").
 
     Meanwhile the allreduces and barriers of the other ranks complete without this rank, in the world and in every
     process set that it belongs to. Operations that need data from every rank (broadcast, allgather, alltoall,
@@ -375,8 +375,8 @@ def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
         last = joined.result()
     """
     joined = _native.join_async(_number_of_average(average))
-    # until the handle completes, this rank starts no operation; after that all ranks count their unnamed groups from
-    # zero
+    # Until the handle completes, this rank starts no operation. After that, all ranks count their unnamed groups from
+    # zero.
     forget_job()
     return joined
 

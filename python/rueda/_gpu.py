@@ -119,7 +119,8 @@ def view_of_cuda_array(tensor: Any, writable: bool) -> TensorView:
     dtype = _DTYPES.get(f"{kind}{size}")
     if dtype is None or interface["typestr"][0] == ">":
         raise TypeError(
-            f"the array's type is {interface['typestr']!r}; Rueda takes {', '.join(one.name for one in DType)}"
+            f"the array's type is {interface['typestr']!r}; __cuda_array_interface__ can have the types "
+            f"{', '.join(one.name for one in _DTYPES.values())}, and DLPack all types that Rueda takes"
         )
     if interface.get("mask") is not None:
         raise InvalidArgument("the array has a mask; give its values without the mask")

@@ -28,9 +28,9 @@ def group_name(given: str | None, process_set_id: int) -> Iterator[str]:
     """Yields the name for the group that is started in this scope.
 
     If a group fails to start, the next group gets the same number, because the failure may have occurred only on this
-    rank. When all names have been used once, they are used again. If the earlier group with this name is still pending,
-    the new group is refused. This function cannot wait for the earlier group, because such a wait could delay an
-    operation that another rank waits for.
+    rank. When all names have been used once, they are used again. If an earlier group with the same name is still
+    pending, the new group is refused. This function cannot wait for the earlier group, because this wait could delay an
+    operation for which another rank waits.
     """
     if given:
         yield given

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterable
 from types import TracebackType
@@ -29,7 +30,7 @@ from rueda._native import (
     threads_per_rank,
 )
 from rueda._process_sets import ProcessSet, ranks_of
-from rueda.errors import InvalidArgument, RuedaError
+from rueda.errors import Aborted, InvalidArgument, NotInitialized, RuedaError
 
 __all__ = [
     "abort",
@@ -61,9 +62,10 @@ def init(
     """Joins the other processes of the job. All of them must call this function. It blocks until all have called it.
 
     Without a launcher, the job is this process alone. A second call does nothing. After shutdown(), init() may be
-    called again, unless the job was aborted. In an elastic job (``ruedarun --min-np``) it may be called again even then,
-    and waits until ruedarun has chosen the ranks of the next generation. The new job has none of the earlier job's
-    process sets. When the interpreter ends, it calls shutdown(), or abort() after an uncaught exception.
+    called again, unless the job was aborted. In an elastic job (``ruedarun --min-np``), init() may be called again even
+    after an abort. It then waits until ruedarun has chosen the ranks of the next generation. The new job has none of
+    the earlier job's process sets. When the interpreter ends, it calls shutdown(), or abort() after an uncaught
+    exception.
 
     Args:
         comm: the processes of the job. None, or an empty list: all launched processes. A list of ranks: the processes
@@ -105,6 +107,8 @@ def init(
 
 
 _jobs = 0
+#: The numbers of the jobs that were aborted, and that this process has left.
+_aborted_jobs: set[int] = set()
 
 
 def job_number() -> int:
@@ -143,8 +147,9 @@ def _show_place() -> None:
 
 
 def _refuse_data_workers() -> None:
-    """Raises an error in a worker of rueda.data.workers(). The worker has the environment of its rank, and so would take the
-    rank's place in the job. This happens if the script calls init() when the worker imports it.
+    """Raises an error in a worker of rueda.data.workers(). If a script calls init() at its top level, a worker that
+    imports the script calls init(), too. The worker has the environment of its rank, and would take the rank's place in
+    the job.
     """
     module = sys.modules.get("multiprocessing.process")
     if module is not None and module.current_process().name.startswith("rueda-data-worker"):
@@ -225,8 +230,13 @@ def shutdown() -> None:
 
         rueda.shutdown()
     """
+    if _is_aborted():  # shutdown() raises no error if an earlier call has reported the abort
+        _aborted_jobs.add(_jobs)
     try:
         _native.shutdown()
+    except Aborted:
+        _aborted_jobs.add(_jobs)
+        raise
     finally:
         _awaiting.stop()
 
@@ -251,7 +261,9 @@ def abort(reason: str) -> None:
 
 
 def _leave() -> None:
-    """Leaves the job at the end of the interpreter. If this rank has failed, it does not wait for the other ranks."""
+    """Leaves the job at the end of the interpreter. If this rank has failed, this function does not wait for the other
+    ranks.
+    """
     if (error := _uncaught_exception()) is not None:
         _abort_of(error)
     try:
@@ -262,7 +274,7 @@ def _leave() -> None:
     except BaseException as interruption:  # for example Ctrl-C, by which the user wants to end this process
         _native.end_with_failure()
         _abort_of(interruption)
-        # A RuedaError here only reports the abort that this rank itself caused.
+        # This rank has aborted the job itself. So a RuedaError here only reports this abort.
         with contextlib.suppress(RuedaError):
             shutdown()
         raise
@@ -315,6 +327,17 @@ def _uncaught_exception() -> BaseException | None:
     return error if isinstance(error, BaseException) else None
 
 
+def has_failed(job: int) -> bool:
+    """Whether the job with this number or a later job of this process was aborted, or an uncaught exception ends the
+    program. A later job counts, because a rank that died in it may still have worked for the earlier one. False if this
+    process has left the job without an abort. Any thread may call this function.
+    """
+    if any(each >= job for each in _aborted_jobs.copy()) or (job <= _jobs and _is_aborted()):
+        return True
+    # The interpreter waits for its threads before _leave() aborts the job.
+    return not threading.main_thread().is_alive() and _uncaught_exception() is not None
+
+
 def begin_step(step: int) -> None:
     """Tells Rueda that this rank begins training step ``step``. Steps count from 0, and restarts do not reset the
     count.
@@ -333,6 +356,14 @@ def begin_step(step: int) -> None:
             train(step)
     """
     _native.begin_step(step)
+
+
+def _is_aborted() -> bool:
+    """Whether the current job was aborted. False before init() and after shutdown()."""
+    try:
+        return bool(metrics()["rueda_job_aborted"] == 1)
+    except NotInitialized:
+        return False
 
 
 def metrics() -> dict[str, Any]:

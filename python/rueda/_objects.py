@@ -139,7 +139,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def _check_each(named: list[tuple[str, Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """Finds errors that this rank can see without other ranks, before any operation is started."""
+    """Raises the errors that this rank can see without other ranks. Call it before any operation is started."""
     if operator.index(root_rank) not in process_set.ranks:
         raise InvalidArgument(
             f"broadcast_parameters: the root rank is {root_rank}; expected one of {process_set.ranks}"
@@ -206,7 +206,7 @@ def broadcast_parameters(
 
     Raises:
         InvalidArgument, TypeError: an element is not a writable tensor, or a name cannot be used. All ranks raise an
-            error before anything is written. If an iterable raises an exception on one rank, the other ranks raise
+            error, and no tensor has changed. If an iterable raises an exception on one rank, the other ranks raise
             InvalidArgument.
         Mismatch: the names differ between ranks, or a shape or dtype differs. Different names are found before anything
             is written.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 #: A NumPy array, a TensorView, or an object with the buffer protocol, DLPack or __cuda_array_interface__.
 Tensor: TypeAlias = Any
 
+_OF_ML_DTYPES = (DType.bfloat16, DType.float8_e4m3fn, DType.float8_e5m2)
 _SUPPORTED = ", ".join(dtype.name for dtype in DType)
 
 
@@ -45,16 +46,17 @@ def numpy() -> Any:
 
 @functools.cache
 def numpy_dtype(number: int) -> np.dtype[Any]:
-    """Returns NumPy's type for a DType. The package ml_dtypes provides bfloat16."""
-    if number != DType.bfloat16:
-        return numpy().dtype(DType(number).name)  # type: ignore[no-any-return]
+    """Returns NumPy's type for a DType. The package ml_dtypes provides bfloat16 and the 8-bit floats."""
+    name = DType(number).name
+    if number not in _OF_ML_DTYPES:
+        return numpy().dtype(name)  # type: ignore[no-any-return]
     try:
         import ml_dtypes
     except ImportError as error:
         raise Unsupported(
-            "NumPy has no bfloat16: pip install ml_dtypes, or give the memory of the result (the forms ending in _, and out=)"
+            f"NumPy has no {name}: pip install ml_dtypes, or give the memory of the result (the forms ending in _, and out=)"
         ) from error
-    return numpy().dtype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
+    return numpy().dtype(getattr(ml_dtypes, name))  # type: ignore[no-any-return]
 
 
 def adapt(tensor: Tensor, writable: bool) -> TensorView:
@@ -116,7 +118,7 @@ def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
     options = {} if stream is None else {"stream": stream}
     try:
         try:
-            capsule = tensor.__dlpack__(max_version=(1, 0), **options)
+            capsule = tensor.__dlpack__(max_version=(1, 1), **options)
         except TypeError:  # raised by a producer that only knows version 0 of DLPack
             capsule = tensor.__dlpack__(**options)
         view = _native.view_of_dlpack(capsule, 0 if stream is None else current_stream())

@@ -31,8 +31,8 @@ def offer() -> None:
         return
     with contextlib.suppress(RuedaError, OSError, RuntimeError, ValueError):
         if _descriptor is None:
-            # No other code has registered this signal: the native library uses a signal only if the signal had no
-            # handler before.
+            # Registering replaces no other handler: the native library uses a signal only if it had no handler
+            # before.
             descriptor = os.memfd_create("rueda-traceback")
             faulthandler.register(number, file=descriptor, all_threads=False, chain=False)
             _descriptor = descriptor

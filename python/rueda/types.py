@@ -42,6 +42,8 @@ class DType(enum.IntEnum):
     uint16 = 10
     uint32 = 11
     uint64 = 12
+    float8_e4m3fn = 13
+    float8_e5m2 = 14
 
 
 Average = ReduceOp.Average

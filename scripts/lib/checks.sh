@@ -111,8 +111,8 @@ sanitizer_runs() {
     export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
     # Builds only the programs that are run, which takes half as long as building all programs.
-    # scripts/long.d/sanitizers builds everything with clang, and also runs the conformance suite and the tests with
-    # processes as ranks and over MPI, which take many minutes.
+    # scripts/long.d/sanitizers builds everything with clang. It also runs the conformance suite, the tests with
+    # processes as ranks, and the tests over MPI, which take many minutes.
     local rooms=(tests/{base,ops,collectives,core,data}/all rueda_config_doc)
     if build_preset asan "clang, address and undefined behaviour" --target "${rooms[@]}" fuzzers; then
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \

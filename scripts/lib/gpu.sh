@@ -6,8 +6,9 @@
 
 # shellcheck disable=SC2034  # scripts/gpu uses them
 readonly kNoGpu=77
-readonly kGpuSteps=(doctor kernels check-1 check-2-shared check-2-ipc-dies check-2 check-2-ipc replicas-1 replicas-2-shared digits deepfm torch-check-1 torch-check-2-shared
-    bench-kernels bench-1 bench-2-shared bench-2-staged bench-2 bench-2-ipc bench-torch-1 bench-torch-2-shared sanitizer)
+readonly kGpuSteps=(doctor kernels check-1 check-1-own-gpu check-2-shared check-2-shared-nccl check-2-shared-nccl-dies
+    check-2-ipc-dies check-2 check-2-ipc replicas-1 replicas-2-shared digits torch-check-1 torch-check-2-shared
+    bench-kernels bench-1 bench-2-shared bench-2-staged bench-2 bench-2-ipc bench-torch-1 bench-torch-2-shared deepfm sanitizer)
 failed_steps=0
 
 # Prints the number of GPUs that a process may use here.
@@ -234,19 +235,41 @@ gpu_step() {
     } >>"$outputs/all.md"
 }
 
-# The commands of all steps. The benchmarks come last, because they take the longest.
+# shared_nccl_step NAME COMMAND…: two ranks on one GPU with NCCL's experimental setting. The setting RUEDA_GPU_PATH is not
+# used, because NCCL does not have all operations of the program; so the step looks for the line in the log. If the last
+# word is "dies", a rank kills itself, so the job fails. The step then passes if rank 0 can still use its GPU. With no NCCL,
+# or with NCCL before 2.30, Rueda takes another way and says so; then the step counts as skipped.
+shared_nccl_step() {
+    # shellcheck disable=SC2016  # the inner bash expands the variables
+    gpu_step "$1" 30 env NCCL_MULTI_RANK_GPU_ENABLE=1 bash -c \
+        'out=$("$@" 2>&1); status=$?; printf "%s\n" "$out"
+        ! grep -E "install NCCL 2\.30|because not all ranks can take part" <<<"$out" || exit 77
+        if [[ ${!#} == dies ]]; then
+            grep "the GPU of rank 0 still works" <<<"$out" || exit 1
+        else
+            ((status == 0)) || exit "$status"
+        fi
+        grep "NCCL_MULTI_RANK_GPU_ENABLE=1 allows this" <<<"$out"' - "${@:2}"
+}
+
+# The commands of all steps. The checks come first, and those that take the longest last.
 all_gpu_steps() {
     local run=("${path[ruedarun]}" --no-mpi) shared=(--share-gpu -x CUDA_VISIBLE_DEVICES=0) sanitizer
     gpu_step doctor 20 "${path[rueda]}" doctor -np 1
     gpu_step kernels 60 env RUEDA_TEST_DEVICE=1 "${path[cuda_kernels_test]}"
-    gpu_step check-1 30 "${run[@]}" -np 1 "${path[gpu_check]}"
+    gpu_step check-1 30 "${run[@]}" -np 1 -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}"
+    gpu_step check-1-own-gpu 30 "${run[@]}" -np 1 --gpus-per-rank 1 "${path[gpu_check]}"
     gpu_step check-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}" share
+    local nccl=("${run[@]}" -np 2 "${shared[@]}" -x NCCL_MULTI_RANK_GPU_ENABLE "${path[gpu_check]}" share-nccl)
+    shared_nccl_step check-2-shared-nccl "${nccl[@]}"
+    shared_nccl_step check-2-shared-nccl-dies "${nccl[@]}" dies
     # Rank 1 kills itself, so the job fails. The step passes if rank 0 can still use its GPU.
     # shellcheck disable=SC2016  # the inner bash expands the variables
-    gpu_step check-2-ipc-dies 30 bash -c '"$@" 2>&1 | tee /dev/stderr | grep "the GPU of rank 0 still works"' - "${run[@]}" \
-        -np 2 "${shared[@]}" "${path[gpu_check]}" share dies
+    gpu_step check-2-ipc-dies 30 bash -c \
+        'out=$("$@" 2>&1); printf "%s\n" "$out"; grep "the GPU of rank 0 still works" <<<"$out"' - \
+        "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}" share dies
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
-        gpu_step check-2 30 "${run[@]}" -np 2 "${path[gpu_check]}"
+        gpu_step check-2 30 "${run[@]}" -np 2 -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}"
         gpu_step check-2-ipc 30 "${run[@]}" -np 2 -x RUEDA_GPU_PATH=ipc "${path[gpu_check]}" ipc
     else
         skip_gpu_step check-2 "because there is one GPU"
@@ -255,7 +278,6 @@ all_gpu_steps() {
     gpu_step replicas-1 30 "${run[@]}" -np 1 "${path[device_replicas_check]}" 4 "$((gpus > 4 ? 4 : gpus > 0 ? gpus : 1))"
     gpu_step replicas-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[device_replicas_check]}" 2 1
     digits_step
-    deepfm_step
     torch_steps torch-check 40 tests/gpu/torch_cuda_check.py
     gpu_step bench-kernels 30 "${path[gpu_bench]}" kernels
     gpu_step bench-1 30 "${run[@]}" -np 1 "${path[gpu_bench]}" allreduce --seconds 0.2
@@ -271,6 +293,7 @@ all_gpu_steps() {
         skip_gpu_step bench-2-ipc "because there is one GPU"
     fi
     torch_steps bench-torch 40 benchmarks/python/torch_gpu_bench.py
+    deepfm_step
     sanitizer=$(sanitizer_program)
     if [[ -n $sanitizer || $dry_run == yes ]]; then
         gpu_step sanitizer 40 "${sanitizer:-compute-sanitizer}" --tool memcheck --error-exitcode 9 "${path[gpu_bench]}" \

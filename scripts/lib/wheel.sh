@@ -194,8 +194,8 @@ build_wheel_libraries() {
     touch "$kWheelPrefix/built"
 }
 
-# Builds build/wheel/linux/rueda-*-linux_x86_64.whl. nvcc would use the wheel's compiler for the host code, and nvcc does not
-# accept this compiler's C++ standard library, so clang compiles the device kernels.
+# Builds build/wheel/linux/rueda-*-linux_x86_64.whl. nvcc would use the wheel's compiler for the host code, but nvcc
+# does not accept this compiler's C++ standard library. So clang compiles the device kernels.
 build_plain_wheel() {
     rm -rf "$kWheel/linux" "$kWheel"/rueda-*.whl
     with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \

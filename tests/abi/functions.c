@@ -156,6 +156,8 @@ void rueda_data_free_text(char* text);
 void rueda_data_close(rueda_data_pipeline* pipeline);
 int rueda_data_open_with(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
                          rueda_data_pipeline** pipeline);
+int rueda_data_open_from(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
+                         const rueda_data_bytes* contents, size_t content_count, rueda_data_pipeline** pipeline);
 int rueda_data_hash(const rueda_data_terms* terms, uint64_t seed, int64_t buckets, int64_t* ids);
 int rueda_data_vocabulary_open(const char* options, rueda_data_vocabulary** vocabulary);
 int rueda_data_vocabulary_look_up(rueda_data_vocabulary* vocabulary, const rueda_data_terms* terms,
@@ -183,6 +185,15 @@ int rueda_data_pinned_is_idle(rueda_data_pinned* pinned, int32_t* idle);
 int rueda_data_unpin(rueda_data_pinned* pinned);
 int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
 void rueda_checkpoint_release(rueda_checkpoint_claim* claim);
+int rueda_checkpoint_begin(const char* folder, int64_t step, char** name);
+int rueda_checkpoint_write_part(const char* path, int64_t step, const rueda_tensor_part* parts, size_t part_count,
+                                int32_t rank, int32_t size);
+int rueda_checkpoint_missing_part(const char* path, int32_t* rank, int32_t size);
+int rueda_checkpoint_complete(const rueda_snapshot* snapshot, const char* name, char** pruning_failure);
+int rueda_checkpoint_give_up_part(const char* path, int32_t rank, int32_t size);
+int rueda_checkpoint_check_parts(const rueda_checkpoint* checkpoint, const rueda_tensor_part* parts, size_t part_count);
+int rueda_checkpoint_read_parts(const rueda_checkpoint* checkpoint, const rueda_tensor_part* parts, size_t part_count,
+                                const rueda_named_tensor* state, size_t state_count);
 int rueda_is_elastic(void);
 int rueda_take_slot_changes(int32_t* changes);
 int rueda_metric_files_open(const char* folder, const char* formats, int64_t first_step, rueda_metric_files** files);

@@ -71,10 +71,15 @@ NUMBER(RUEDA_MAX_DIMENSIONS, 16);
 NUMBER(RUEDA_CPU, 0);
 NUMBER(RUEDA_CUDA, 1);
 
-/* This struct cannot grow: callers pass an array of it. */
+/* These structs cannot grow: callers pass arrays of them. */
 static_assert(sizeof(rueda_named_tensor) == 32, "rueda_named_tensor has another size");
 MEMBER(rueda_named_tensor, name, 0, 8);
 MEMBER(rueda_named_tensor, tensor, 8, 24);
+static_assert(sizeof(rueda_tensor_part) == 48, "rueda_tensor_part has another size");
+MEMBER(rueda_tensor_part, name, 0, 8);
+MEMBER(rueda_tensor_part, tensor, 8, 24);
+MEMBER(rueda_tensor_part, first_row, 32, 8);
+MEMBER(rueda_tensor_part, whole_rows, 40, 8);
 
 /* The library fills this struct, so it cannot grow. */
 static_assert(sizeof(rueda_data_column) == 56, "rueda_data_column has another size");
@@ -85,6 +90,11 @@ MEMBER(rueda_data_column, offsets, 24, 8);
 MEMBER(rueda_data_column, offset_count, 32, 8);
 MEMBER(rueda_data_column, width, 40, 8);
 MEMBER(rueda_data_column, dtype, 48, 4);
+
+/* This struct cannot grow: callers pass an array of it. */
+static_assert(sizeof(rueda_data_bytes) == 16, "rueda_data_bytes has another size");
+MEMBER(rueda_data_bytes, bytes, 0, 8);
+MEMBER(rueda_data_bytes, size, 8, 8);
 
 /* This struct has no struct_size, so no member can be added. */
 static_assert(sizeof(rueda_data_terms) == 40, "rueda_data_terms has another size");
@@ -136,6 +146,8 @@ NUMBER(RUEDA_INT16, 9);
 NUMBER(RUEDA_UINT16, 10);
 NUMBER(RUEDA_UINT32, 11);
 NUMBER(RUEDA_UINT64, 12);
+NUMBER(RUEDA_FLOAT8_E4M3FN, 13);
+NUMBER(RUEDA_FLOAT8_E5M2, 14);
 
 NUMBER(RUEDA_AVERAGE, 0);
 NUMBER(RUEDA_SUM, 1);

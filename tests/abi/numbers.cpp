@@ -36,7 +36,9 @@ static_assert(same(RUEDA_INT16, rueda::DType::int16));
 static_assert(same(RUEDA_UINT16, rueda::DType::uint16));
 static_assert(same(RUEDA_UINT32, rueda::DType::uint32));
 static_assert(same(RUEDA_UINT64, rueda::DType::uint64));
-static_assert(same(RUEDA_UINT64 + 1, rueda::kDTypeCount));
+static_assert(same(RUEDA_FLOAT8_E4M3FN, rueda::DType::float8_e4m3fn));
+static_assert(same(RUEDA_FLOAT8_E5M2, rueda::DType::float8_e5m2));
+static_assert(same(RUEDA_FLOAT8_E5M2 + 1, rueda::kDTypeCount));
 
 static_assert(same(RUEDA_CPU, rueda::DeviceType::cpu));
 static_assert(same(RUEDA_CUDA, rueda::DeviceType::cuda));

@@ -228,7 +228,7 @@ TEST_CASE("without NVML the files in /proc list the GPUs", "[unit]") {
     proc.add("0000:01:00.0", 1, "GPU-aaaa", "GPU Excluded:\t No\n");
     proc.add("0000:61:00.0", 2, "GPU-" + std::string(36, '?'));
     proc.add("0000:81:00.0", 3, "GPU-dddd", "GPU Excluded:\t Yes\n");
-    proc.add("0000:a1:00.0", 4, "GPU-eeee", "", /*has_device_file=*/false);  // belongs to another container
+    proc.add("0000:a1:00.0", 4, "GPU-eeee", "", /*has_device_file=*/false);  // this GPU belongs to another container
     const MachineGpus found = find_machine_gpus(proc.sources());
     CHECK_FALSE(found.has_nvml);
     CHECK(found.driver_version == "580.95.05");

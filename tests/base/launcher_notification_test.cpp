@@ -69,7 +69,18 @@ TEST_CASE("a place in an elastic job and its text", "[unit]") {
     CHECK(place.value().variables[1].name == "RUEDA_SIZE");
     CHECK(place.value().variables[1].value == "3");
     CHECK(place.value().variables[2].value.empty());
-    CHECK_FALSE(encode_place({{"LONG", std::string(700, 'x')}}).is_ok());
+    CHECK_FALSE(encode_place({{"LONG", std::string(2048, 'x')}}).is_ok());
+}
+
+TEST_CASE("the text of a place may be longer than other texts", "[unit]") {
+    const std::string addresses(1500, 'x');
+    const Result<std::string> text = encode_place({{"RUEDA_RANK", "1"}, {"RUEDA_SIZE", "3"}, {"LONG", addresses}});
+    REQUIRE(text.is_ok());
+    const Result<LauncherNotification> arrived = parse_launcher_notification(encode({Kind::place, 1, text.value()}));
+    REQUIRE(arrived.is_ok());
+    const Result<LauncherPlace> place = parse_place(arrived.value());
+    REQUIRE(place.is_ok());
+    CHECK(place.value().variables[2].value == addresses);
 }
 
 TEST_CASE("a damaged place is refused", "[unit]") {

@@ -3,17 +3,21 @@
 #include "base/system/logging.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <regex>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/system/thread_signals.hpp"
 
 namespace rueda::base {
 
@@ -167,6 +171,87 @@ TEST_CASE("a full pipe loses the line and does not block the writer forever", "[
     CHECK(std::string(part.data(), static_cast<std::size_t>(count)) == "[E rueda] [rank 0]: seen\n");
     close(ends[0]);
     close(ends[1]);
+}
+
+namespace {
+
+/// A pipe that nobody reads. A write to it raises SIGPIPE.
+struct PipeWithoutReader {
+    PipeWithoutReader() {
+        REQUIRE(pipe2(ends.data(), O_CLOEXEC) == 0);
+        close(ends[0]);
+    }
+    PipeWithoutReader(const PipeWithoutReader&) = delete;
+    PipeWithoutReader& operator=(const PipeWithoutReader&) = delete;
+    ~PipeWithoutReader() { close(ends[1]); }
+
+    /// Returns the error of a write of one byte.
+    [[nodiscard]] int error_of_write() const { return write(ends[1], "x", 1) == 1 ? 0 : errno; }
+
+    std::array<int, 2> ends{};
+};
+
+/// While an object of this class lives, SIGPIPE ends the process, unless a thread blocks the signal.
+class DefaultSigpipe {
+public:
+    DefaultSigpipe() : before_(signal(SIGPIPE, SIG_DFL)) {}
+    DefaultSigpipe(const DefaultSigpipe&) = delete;
+    DefaultSigpipe& operator=(const DefaultSigpipe&) = delete;
+    ~DefaultSigpipe() { signal(SIGPIPE, before_); }
+
+private:
+    sighandler_t before_;
+};
+
+bool is_blocked(int number) {
+    sigset_t blocked;
+    return pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 && sigismember(&blocked, number) == 1;
+}
+
+bool is_pending(int number) {
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("a log that nobody reads any more does not end the process", "[logging]") {
+    const DefaultSigpipe default_action;
+    const PipeWithoutReader pipe;
+    const Logger logger(without_time(LogLevel::info), 1, pipe.ends[1]);
+    logger.error("nobody reads this");
+    logger.error("nor this");
+    CHECK_FALSE(is_blocked(SIGPIPE));
+    CHECK_FALSE(is_pending(SIGPIPE));
+}
+
+TEST_CASE("a write while SIGPIPE is blocked fails with EPIPE, and leaves no signal", "[logging]") {
+    const DefaultSigpipe default_action;
+    const PipeWithoutReader pipe;
+    {
+        const SigpipeBlocked outer;
+        {
+            const SigpipeBlocked inner;
+            CHECK(pipe.error_of_write() == EPIPE);
+        }
+        CHECK(is_blocked(SIGPIPE));
+        CHECK(pipe.error_of_write() == EPIPE);
+        errno = EDOM;
+    }
+    CHECK(errno == EDOM);
+    CHECK_FALSE(is_blocked(SIGPIPE));
+    CHECK_FALSE(is_pending(SIGPIPE));
+    const SigpipeBlocked none(false);
+    CHECK_FALSE(is_blocked(SIGPIPE));
+}
+
+TEST_CASE("a program that blocks SIGPIPE itself keeps its pending signal", "[logging]") {
+    const DefaultSigpipe default_action;
+    const SigpipeBlocked of_program;
+    const PipeWithoutReader pipe;
+    CHECK(pipe.error_of_write() == EPIPE);
+    { const SigpipeBlocked of_rueda; }
+    CHECK(is_pending(SIGPIPE));
 }
 
 }  // namespace rueda::base

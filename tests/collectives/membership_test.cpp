@@ -34,8 +34,8 @@ TEST_CASE("a list that cannot be names the rank", "[unit]") {
     CHECK(said({1, -2, 9}) == "InvalidArgument: init: there is no rank -2; 4 processes were launched, 0 to 3");
     CHECK(said({3, 1, 3}) == "InvalidArgument: init: rank 3 is in the list twice; expected each once");
     CHECK(said({3, 0}) ==
-          "InvalidArgument: init: this process is rank 1 of those that were launched, and the list is 0, 3: call it in "
-          "its members only");
+          "InvalidArgument: init: this process is rank 1 of those that were launched, and the list is 0, 3: call init "
+          "only in the members of the list");
 }
 
 /// A control plane of rank 1. The test gives the constructor the messages of the other ranks.
@@ -72,12 +72,12 @@ TEST_CASE("ranks that meet have the same list, byte for byte", "[unit]") {
     const Bytes same = bytes_of({0, 2, 5});
     CHECK(said(same, same) == "ok");
     CHECK(said(same, bytes_of({0, 2, 6})) ==
-          "Mismatch: init: ranks that meet have given different lists: rank 0: 0, 2, 5; rank 6: 0, 2, 6; give the same "
-          "one in all of its members");
+          "Mismatch: init: the ranks of the new job were given different lists: rank 0: 0, 2, 5; rank 6: 0, 2, 6; give "
+          "the same list to all of its members");
     const auto refused = [](int number, std::size_t bytes) {
         return fmt::format(
-            "Internal: init: of the ranks that meet, number {} sent {} bytes that are no list of 3 ranks; expected as "
-            "many numbers of 4 bytes, ascending from 0 on: do all ranks run the same build of Rueda?",
+            "Internal: init: rank {} of the new job sent {} bytes that are not a list of 3 ranks; expected as many "
+            "numbers of 4 bytes, ascending from 0 on: do all ranks run the same build of Rueda?",
             number, bytes);
     };
     for (const std::size_t more : {1U, 2U, 3U, 4U}) {
@@ -96,10 +96,9 @@ TEST_CASE("long lists are cut in messages", "[unit]") {
     CHECK(describe_ranks(ranks).ends_with("0, …"));
     ranks.pop_back();
     CHECK(describe_ranks(ranks).ends_with("0, 0"));
-    CHECK(
-        outcome(lists_differ(0, "0, 1", 2, "0, 2")) ==
-        "Mismatch: init: ranks that meet have given different lists: rank 0: 0, 1; rank 2: 0, 2; give the same one in "
-        "all of its members");
+    CHECK(outcome(lists_differ(0, "0, 1", 2, "0, 2")) ==
+          "Mismatch: init: the ranks of the new job were given different lists: rank 0: 0, 1; rank 2: 0, 2; give the "
+          "same list to all of its members");
 }
 
 }  // namespace

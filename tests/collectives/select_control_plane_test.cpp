@@ -78,7 +78,7 @@ TEST_CASE("settings that contradict each other are refused", "[unit]") {
     CHECK_THAT(chosen(config), Catch::Contains("not set: RUEDA_RENDEZVOUS:"));
     config.control_plane = ControlPlaneKind::single;
     CHECK_THAT(chosen(config), Catch::StartsWith("InvalidArgument: RUEDA_RANK is 1 and RUEDA_SIZE is 4, but "
-                                                 "RUEDA_CONTROL_PLANE is single, by which every process is a job"));
+                                                 "RUEDA_CONTROL_PLANE is single, so every process is a job"));
     CHECK_THAT(chosen(identity(1, 4)), Catch::Contains("but this process is alone: no MPI launcher has started it"));
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("a launcher is believed only while it can be reached", "[unit]") {
     CHECK(launcher({{"PMI_FD", number}}).empty());
 }
 
-TEST_CASE("the size that a launcher gives is its own", "[unit]") {
+TEST_CASE("the size and the rank come from variables of the same launcher", "[unit]") {
     const tests::PrivateFolder folder;
     const auto size = [](std::map<std::string, std::string> variables) {
         return read_launch_facts(environment_of(std::move(variables))).job_size;
@@ -252,7 +252,7 @@ TEST_CASE("a process that nobody started with others is alone", "[unit]") {
 
 Membership of_ranks(std::vector<int> ranks) { return {true, std::move(ranks), {}}; }
 
-TEST_CASE("alone there is one rank to be in a list, and no communicator without an MPI", "[unit]") {
+TEST_CASE("without a launcher, a list can only contain rank 0, and a communicator needs MPI", "[unit]") {
     const auto said = [](const Membership& membership) {
         return outcome(select_control_plane({}, environment_of({}), {}, membership).status());
     };
@@ -293,6 +293,13 @@ TEST_CASE("ranks that meet over TCP need a secret from the launcher, and form on
     CHECK_THAT(opened({}), Catch::Contains("needs a secret by which the ranks recognise each other"));
     LaunchFacts facts = read_launch_facts(environment_of({{"RUEDA_RENDEZVOUS_SECRET", "sesame"}}));
     CHECK(facts.rendezvous_secret == "sesame");
+    const auto secret_in = [](const char* generation) {
+        return read_launch_facts(
+                   environment_of({{"RUEDA_RENDEZVOUS_SECRET", "sesame"}, {"RUEDARUN_GENERATION", generation}}))
+            .rendezvous_secret;
+    };
+    CHECK(secret_in("2") == "sesame:2");  // in an elastic job, only ranks of the same generation meet
+    CHECK(read_launch_facts(environment_of({{"RUEDARUN_GENERATION", "2"}})).rendezvous_secret.empty());
     CHECK_THAT(opened(facts), Catch::Contains("rank 0 cannot listen at any address of 'tcp:192.0.2.1:4711'"));
     Membership part;
     part.has_list = true;

@@ -3,14 +3,18 @@
 """Tests the parts of benchmarks/compare that compute something: gradient sets, targets, statistics, and the table."""
 
 import fcntl
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "compare"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "python"))
 
-from rueda_compare import command, gradients, summary
+import peers as installed_peers
+from rueda_compare import command, gradients, peers, summary
 from rueda_compare.cases import Case, UsageError, parse_size, size_text, targets
 from rueda_compare.peers import Family, Rueda, Setting, SweptRueda
 from rueda_compare.session import Effort, Measured, QuietMachine, Runner, plan_line
@@ -44,6 +48,37 @@ class Gradients(unittest.TestCase):
                 self.assertAlmostEqual(sum(shares), 1)
                 self.assertEqual({round(share * weights, 9) for share in shares}, {0, 1})
         self.assertEqual(gradients.shares("resnet50")[:2], [0, 1 / 54], "the bias of the last layer, then its weight")
+
+
+class Installation(unittest.TestCase):
+    """The virtual environments and pip are imitated: only `status` says whether pip succeeds."""
+
+    def install(self, status):
+        def run(argv, **_):
+            if "venv" in argv:
+                (Path(argv[-1]) / "bin").mkdir(parents=True, exist_ok=True)
+                (Path(argv[-1]) / "bin" / "python").touch()
+            elif status:
+                raise subprocess.CalledProcessError(status, argv)
+
+        with unittest.mock.patch.object(peers.subprocess, "run", run):
+            peers.install("ray")
+
+    def test_an_installation_that_failed_does_not_count(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with (
+                unittest.mock.patch.object(peers, "WORK", folder),
+                unittest.mock.patch.object(installed_peers, "INSTALLED", folder),
+            ):
+                with self.assertRaisesRegex(peers.Missing, "ray could not be installed: .* 1"):
+                    self.install(1)
+                self.assertIsNone(installed_peers.python_of("ray", "a_package_that_no_python_has"))
+                self.install(0)
+                self.assertEqual(
+                    installed_peers.python_of("ray", "a_package_that_no_python_has"),
+                    str(folder / "ray" / "bin" / "python"),
+                )
 
 
 class Backward(unittest.TestCase):

@@ -75,8 +75,8 @@ void simple_cases(Client& client) {
 }
 
 /// Returns whether all ranks of the set are on one host. All ranks get the same answer. A rank cannot decide this
-/// alone, because a host may have as many ranks as the set has members although some members are on other hosts.
-/// Therefore the ranks make an allreduce.
+/// alone: even if its host has as many ranks as the set has members, some members may be on other hosts. Therefore the
+/// ranks make an allreduce.
 bool are_on_one_host(Client& client) {
     const Buffer alike(client, DType::int32, {1}, false);
     set_element(alike.tensor(), 0, client.local_size() == client.size() ? 1 : 0);
@@ -126,7 +126,7 @@ void refused(Client& client) {
     const Tensor tensor{memory.data(), DType::float32, {4, 1}};
     const std::string text = expect_failure(end_of(client.start_reducescatter("refused", tensor, nullptr, kAdasum)),
                                             ErrorCode::unsupported, "a reducescatter by adasum");
-    RUEDA_RANK_CHECK(text.find("there is no reducescatter by adasum, which needs tensors whole") != std::string::npos);
+    RUEDA_RANK_CHECK(text.find("there is no reducescatter by adasum, which needs whole tensors") != std::string::npos);
     expect_failure(end_of(client.start_reduce("refused", tensor, tensor, 0, kAdasum)), ErrorCode::unsupported,
                    "a reduce by adasum");
 }

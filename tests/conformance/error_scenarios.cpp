@@ -150,7 +150,7 @@ void expect_unnamed(const std::string& text, const Disagreement& about, int size
     RUEDA_RANK_CHECK(about.usual_text == "1" || about.usual_text == "none" ||
                      usual_text.find(about.usual_text) != std::string::npos);
     RUEDA_RANK_CHECK(odd_text.find(about.odd_text) != std::string::npos);
-    RUEDA_RANK_CHECK(text.ends_with("than the others before, names or RUEDA_CALL_SITES=1 show which"));
+    RUEDA_RANK_CHECK(text.ends_with("than the others, names or RUEDA_CALL_SITES=1 show which call"));
 }
 
 void disagree_once(Client& client, const std::string& name, const Disagreement& about) {
@@ -449,9 +449,9 @@ void refused_outputs(Client& client) {
         RUEDA_RANK_EQUAL(refused({nullptr, DType::float32, {4, 2}}),
                          std::string("the output tensor has 8 elements and no data (a null pointer)"));
     }
-    RUEDA_RANK_EQUAL(exchanged({values.data() + 7, DType::float32, {4, 2}}),
-                     std::string("input and output overlap; of an alltoall they must not: give other memory for the "
-                                 "output"));
+    RUEDA_RANK_EQUAL(
+        exchanged({values.data() + 7, DType::float32, {4, 2}}),
+        std::string("input and output overlap, which is not allowed in an alltoall: give other memory for the output"));
 }
 
 void refused_arguments(Client& client) {

@@ -216,7 +216,7 @@ void refusals(Client& client) {
         without_name(expect_failure(client.start_gather("root.refused", tensor, &overlapping, me).status(),
                                     ErrorCode::invalid_argument, "an output over the input"),
                      "root.refused"),
-        std::string("input and output overlap; of a gather they must not: give other memory for the output"));
+        std::string("input and output overlap, which is not allowed in a gather: give other memory for the output"));
 }
 
 /// The operation must fail on the root only. The other ranks have done their part.

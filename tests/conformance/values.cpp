@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "ops/reduce.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace rueda::tests {
@@ -18,7 +19,8 @@ constexpr std::byte kPattern{0xC3};
 constexpr std::size_t kPeriod = 61;
 
 bool is_float(DType dtype) {
-    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
+    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64 ||
+           dtype == DType::float8_e4m3fn || dtype == DType::float8_e5m2;
 }
 bool has_sign(DType dtype) {
     return is_float(dtype) || dtype == DType::int8 || dtype == DType::int16 || dtype == DType::int32 ||
@@ -63,6 +65,33 @@ double value_of_bfloat16(std::uint16_t bits) {
     const double magnitude =
         exponent == 0 ? std::ldexp(significand, -133) : std::ldexp(significand + 128, exponent - 134);
     return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+/// The number of bits that an 8-bit float has for the fraction. The others are the sign and the exponent.
+int fraction_bits(DType dtype) { return dtype == DType::float8_e4m3fn ? 3 : 2; }
+
+/// Returns the bits of an integer that the 8-bit float represents exactly.
+std::uint8_t float8_of(DType dtype, std::int64_t value) {
+    if (value == 0) {
+        return 0;
+    }
+    const int bits = fraction_bits(dtype);
+    const int bias = (1 << (6 - bits)) - 1;
+    int exponent = 0;
+    const double fraction = std::frexp(std::fabs(static_cast<double>(value)), &exponent);  // in [0.5, 1)
+    const auto significand = static_cast<int>(std::ldexp(fraction, bits + 1));
+    return static_cast<std::uint8_t>((value < 0 ? 0x80 : 0) | (exponent - 1 + bias) << bits |
+                                     (significand & ((1 << bits) - 1)));
+}
+
+double value_of_float8(DType dtype, std::uint8_t byte) {
+    const int bits = fraction_bits(dtype);
+    const int bias = (1 << (6 - bits)) - 1;
+    const int exponent = (byte & 0x7F) >> bits;
+    const int significand = byte & ((1 << bits) - 1);
+    const double magnitude = exponent == 0 ? std::ldexp(significand, 1 - bias - bits)
+                                           : std::ldexp(significand + (1 << bits), exponent - bias - bits);
+    return (byte & 0x80) != 0 ? -magnitude : magnitude;
 }
 
 /// Returns the value as an integer of this type, which wraps around.
@@ -123,14 +152,18 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
     return is_float(dtype) ? all : std::trunc(all);
 }
 
-/// The allowed relative error. For 16-bit floats, it is half a unit in the last place. Results of float32 and float64
-/// are computed in the type itself, so they are rounded once more, and the allowed error is twice as large.
+/// The allowed relative error. For floats of 8 and 16 bits, it is half a unit in the last place. Results of float32 and
+/// float64 are computed in the type itself, so they are rounded once more, and the allowed error is twice as large.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:
             return std::ldexp(1.01, -11);
         case DType::bfloat16:
             return std::ldexp(1.01, -8);
+        case DType::float8_e4m3fn:
+            return std::ldexp(1.01, -4);
+        case DType::float8_e5m2:
+            return std::ldexp(1.01, -3);
         case DType::float32:
             return std::ldexp(1.01, -23);
         case DType::float64:
@@ -140,11 +173,16 @@ double tolerance(DType dtype) {
     }
 }
 
-/// The largest absolute value that one rank adds to a sum. It is 0 for other operations, whose intermediate results are
-/// not rounded.
-double largest_share(const Reduce& reduce, int ranks) {
-    constexpr double kLargestInput = 4;
-    const double share = kLargestInput * std::fabs(reduce.prescale * reduce.postscale);
+/// The largest absolute value that one rank adds to a sum. It is 0 if no intermediate result is rounded: in operations
+/// other than sums and averages, and in sums of 8-bit floats over up to eight ranks without factors, because all
+/// integers up to 8 are exact. Otherwise, the allowed error of an 8-bit float would hide a rank that is missing.
+double largest_share(DType dtype, const Reduce& reduce, int ranks) {
+    const double largest_input = ops::is_float8(dtype) ? 1 : 4;
+    if (ops::is_float8(dtype) && ranks <= 8 && reduce.op == ReduceOp::sum && reduce.prescale == 1 &&
+        reduce.postscale == 1) {
+        return 0;
+    }
+    const double share = largest_input * std::fabs(reduce.prescale * reduce.postscale);
     return reduce.op == ReduceOp::average ? share / ranks : reduce.op == ReduceOp::sum ? share : 0;
 }
 
@@ -162,6 +200,9 @@ std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t element
     }
     if (op == ReduceOp::product) {
         return mixed % 3 == 0 ? 2 : has_sign(dtype) && mixed % 3 == 1 ? -1 : 1;
+    }
+    if (ops::is_float8(dtype)) {
+        return mixed % 3 - 1;
     }
     return has_sign(dtype) ? mixed % 9 - 4 : mixed % 5;
 }
@@ -190,6 +231,9 @@ double element(const Tensor& tensor, std::size_t index) {
             return value_of_half(read<std::uint16_t>(tensor, index));
         case DType::bfloat16:
             return value_of_bfloat16(read<std::uint16_t>(tensor, index));
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2:
+            return value_of_float8(tensor.dtype, read<std::uint8_t>(tensor, index));
         case DType::float32:
             return static_cast<double>(read<float>(tensor, index));
         case DType::float64:
@@ -201,10 +245,13 @@ double element(const Tensor& tensor, std::size_t index) {
 std::vector<DType> dtypes_of_round(ReduceOp op, int round) {
     std::vector<DType> dtypes = {DType::uint8,   DType::int8,     DType::int32,   DType::int64,
                                  DType::float16, DType::bfloat16, DType::float32, DType::float64};
-    constexpr std::array kInTurn = {DType::boolean, DType::int16, DType::uint16, DType::uint32, DType::uint64};
-    const DType next = kInTurn[static_cast<std::size_t>(round) % kInTurn.size()];
-    if (next != DType::boolean || (op != ReduceOp::sum && op != ReduceOp::average)) {
-        dtypes.push_back(next);
+    constexpr std::array kInTurn = {DType::boolean, DType::int16,         DType::uint16,     DType::uint32,
+                                    DType::uint64,  DType::float8_e4m3fn, DType::float8_e5m2};
+    for (const int turn : {round, round + 3}) {  // so that three rounds have all dtypes but bool
+        const DType next = kInTurn[static_cast<std::size_t>(turn) % kInTurn.size()];
+        if (next != DType::boolean || (op != ReduceOp::sum && op != ReduceOp::average)) {
+            dtypes.push_back(next);
+        }
     }
     return dtypes;
 }
@@ -228,6 +275,9 @@ void set_element(const Tensor& tensor, std::size_t index, std::int64_t value) {
             return write(tensor, index, value);
         case DType::float16:
             return write(tensor, index, half_of(value));
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2:
+            return write(tensor, index, float8_of(tensor.dtype, value));
         case DType::bfloat16: {
             const auto whole = static_cast<float>(value);
             std::uint32_t bits = 0;
@@ -266,7 +316,8 @@ void check_reduction(const Tensor& result, std::size_t first, const Reduce& redu
         const double found = element(result, i);
         const double wanted = expected[i % kPeriod];
         const double magnitude =
-            std::fabs(wanted) + (among.several_hosts ? among.ranks * largest_share(reduce, among.ranks) : 0);
+            std::fabs(wanted) +
+            (among.several_hosts ? among.ranks * largest_share(result.dtype, reduce, among.ranks) : 0);
         if (!(std::fabs(found - wanted) <= tolerance(result.dtype) * magnitude)) {
             throw RankCheckFailed(
                 fmt::format("{}: element {} of {} is {}, expected {}", what, i, result.elements(), found, wanted));

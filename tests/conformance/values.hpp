@@ -32,7 +32,7 @@ struct Among {
 /// and 1 for bool. Sums and products over eight ranks are also exact, within the range of the type.
 [[nodiscard]] std::int64_t input_value(DType dtype, ReduceOp op, int rank, std::size_t index, int salt);
 
-/// Returns element `index` as a number. Converts 16-bit floats without the library.
+/// Returns element `index` as a number. Converts floats of 8 and 16 bits without the library.
 [[nodiscard]] double element(const Tensor& tensor, std::size_t index);
 void set_element(const Tensor& tensor, std::size_t index, std::int64_t value);
 

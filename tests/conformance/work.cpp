@@ -22,7 +22,8 @@ constexpr std::size_t kGroup = 3;
 constexpr std::array<std::int64_t, 11> kElements = {1, 40, 900, 300, 2500, 40, 300, 9001, 1, 900, 20'001};
 
 bool is_float(DType dtype) {
-    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
+    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64 ||
+           dtype == DType::float8_e4m3fn || dtype == DType::float8_e5m2;
 }
 
 template <class T>
@@ -55,6 +56,9 @@ void append_value(Bytes& bytes, DType dtype, ReduceOp op, std::mt19937_64& rando
             return append(bytes, static_cast<float>(value));
         case DType::float64:
             return append(bytes, value);
+        case DType::float8_e4m3fn:
+        case DType::float8_e5m2:
+            return append(bytes, static_cast<std::uint8_t>(ops::test::encode(dtype, value)));
         default:
             return append(bytes, ops::test::encode(dtype, value));
     }
@@ -137,7 +141,7 @@ void add_reductions(Works& works) {
 }
 
 void add_exchanges(Works& works) {
-    constexpr std::array kDTypes = {DType::float32, DType::uint8, DType::bfloat16, DType::int16, DType::uint64};
+    constexpr std::array kDTypes = {DType::float32, DType::float8_e5m2, DType::bfloat16, DType::int16, DType::uint64};
     for (const WorkKind kind : {WorkKind::broadcast, WorkKind::allgather, WorkKind::alltoall, WorkKind::gather,
                                 WorkKind::scatter, WorkKind::grouped_allgather, WorkKind::message}) {
         for (const DType dtype : kDTypes) {

@@ -23,8 +23,10 @@ T element_of(const Bytes& bytes, std::size_t index) {
     return value;
 }
 
+bool is_float8(DType dtype) { return dtype == DType::float8_e4m3fn || dtype == DType::float8_e5m2; }
 bool is_float(DType dtype) {
-    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
+    return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64 ||
+           is_float8(dtype);
 }
 
 Int128 whole_of(DType dtype, const Bytes& bytes, std::size_t i) {
@@ -74,6 +76,10 @@ Rounding rounding_of(DType dtype) {
             return {std::ldexp(1.0L, -11), std::ldexp(1.0L, -25)};
         case DType::bfloat16:
             return {std::ldexp(1.0L, -8), std::ldexp(1.0L, -134)};
+        case DType::float8_e4m3fn:
+            return {std::ldexp(1.0L, -4), std::ldexp(1.0L, -10)};
+        case DType::float8_e5m2:
+            return {std::ldexp(1.0L, -3), std::ldexp(1.0L, -17)};
         case DType::float32:
             return {std::ldexp(1.0L, -24), 0};
         default:
@@ -93,9 +99,9 @@ public:
           narrow_(rounding_of(!travels_as_16_bits_                           ? work.dtype
                               : work.reduce.compression == Compression::fp16 ? DType::float16
                                                                              : DType::bfloat16)) {
-        const bool is_16_bits = size_of(work.dtype) == 2;
-        step_ = rounding_of(is_16_bits ? DType::float32 : work.dtype).relative;
-        roundings_ = is_16_bits || travels_as_16_bits_ ? static_cast<long double>(hosts_.size()) + 1 : 0;
+        const bool is_narrow = is_float(work.dtype) && size_of(work.dtype) <= 2;
+        step_ = rounding_of(is_narrow ? DType::float32 : work.dtype).relative;
+        roundings_ = is_narrow || travels_as_16_bits_ ? static_cast<long double>(hosts_.size()) + 1 : 0;
         if (is_float(work.dtype)) {
             for (const Bytes& input : inputs_) {
                 values_.push_back(ops::test::values_of(work.dtype, input));
@@ -198,6 +204,8 @@ private:
         const Rounding narrow = narrow_;
         const long double step = step_;
         const long double roundings = roundings_;
+        // Rounding to 8 bits is so coarse that the errors of several roundings multiply visibly.
+        const bool is_coarse = is_float8(work_.dtype);
         long double sum = 0;
         long double magnitudes = 0;
         long double least = values_[0][i];
@@ -223,17 +231,19 @@ private:
                     reduce.prescale == 1 && reduce.postscale == 1 ? 0 : 2 * step + narrow.relative;
                 return {one * reduce.postscale,
                         std::fabs(one * reduce.postscale) * (factors + (travels_as_16_bits ? narrow.relative : 0)) +
-                            2 * narrow.least};
+                            (is_coarse ? 4 : 2) * narrow.least};
             }
             case ReduceOp::product:
-                return {product, std::fabs(product) * 1.1L * (n * step + roundings * narrow.relative) +
-                                     roundings * narrow.least * 8};
+                return {product,
+                        std::fabs(product) * (is_coarse ? 1.3L : 1.1L) * (n * step + roundings * narrow.relative) +
+                            roundings * narrow.least * 8};
             default:
                 // docs/compression.md derives this bound. The bound uses the sum of the partial results' magnitudes;
                 // `magnitudes`, the sum of the inputs' magnitudes, is at least as large.
                 return {
                     sum * scale,
-                    std::fabs(scale) * magnitudes * (roundings > 0 ? 2.1L * narrow.relative : 0) +
+                    std::fabs(scale) * magnitudes *
+                            (roundings > 0 ? (is_coarse ? 1.3L * roundings : 2.1L) * narrow.relative : 0) +
                         std::fabs(scale) * magnitudes * (n + 6) * step +
                         (roundings > 0 ? 2.1L * roundings * narrow.least * std::max(1.0L, std::fabs(scale) * n) : 0)};
         }
@@ -250,8 +260,8 @@ private:
     std::vector<std::vector<int>> hosts_;
     bool travels_as_16_bits_;
     Rounding narrow_;
-    long double step_ = 0;       ///< the error of one addition or multiplication; 16-bit types are combined in float32
-    long double roundings_ = 0;  ///< the number of roundings to 16 bits
+    long double step_ = 0;       ///< the error of one addition or multiplication; narrow types are combined in float32
+    long double roundings_ = 0;  ///< the number of roundings to 8 or 16 bits
     std::vector<std::vector<long double>> values_;
     std::vector<long double> adasum_;
 };

@@ -179,6 +179,19 @@ TEST_CASE("A safetensors file that does not fit is refused with its name and the
         Contains("opening 'x.gz': a compressed source cannot be mapped"));
 }
 
+TEST_CASE("Tensors that a file does not have as listed are an error, whatever the limit", "[unit]") {
+    const std::string good = numbered_file(0, 4);
+    const auto refused = [&](std::vector<ArrayColumn> tensors) {
+        return message_of([&] { parse(good, Safetensors{std::move(tensors)}, 1000); });
+    };
+    CHECK_THAT(refused({{"z"}}), Catch::Equals("reading 'given bytes': there is no tensor 'z'; the file has 'x', 'y'; "
+                                               "correct the names in Safetensors"));
+    CHECK_THAT(refused({{"x", DType::float32, 5}}),
+               Contains("has dtype float32 and shape [4, 2, 3]; expected 5 values"));
+    CHECK_THAT(refused({{"x", DType::float64, 6}}), Contains("does not fit its column of dtype float64"));
+    CHECK(parse("damaged", Safetensors{{{"x"}}}, 1).rows() == 0);  // a damaged file is a malformed record
+}
+
 /// A file with the tensor "v" of four float32, and its checksum.
 std::string checked_file() {
     std::vector<float> numbers = {1, 2, 3, 4};

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "data/pipeline/plan.hpp"
 #include "data/pipeline/summary.hpp"
 #include "data/sources/source_cache.hpp"
 #include "tests/data/support.hpp"
@@ -17,6 +18,7 @@ using namespace rueda;
 using namespace rueda::data;
 using namespace rueda::data::test;
 using Catch::Contains;
+using Catch::EndsWith;
 
 /// The records of a file. They are long enough for several chunks of the pipeline.
 std::vector<std::string> records_of(int file) {
@@ -146,7 +148,7 @@ TEST_CASE("A folder keeps the copies for other pipelines, but not those of chang
     REQUIRE(names_in(folder.file("cache")).size() == 1);
     const std::string copy = names_in(folder.file("cache")).front();
     CHECK_THAT(copy, Catch::StartsWith("part-0."));
-    CHECK((read_file(folder.file("cache") / copy) == first));
+    CHECK(read_file(folder.file("cache") / copy).size() > first.size());  // the bytes and their checksums
 
     const auto other = folder_cache(folder);
     CHECK((read_through(*other, source) == first));
@@ -230,6 +232,21 @@ TEST_CASE("If the disk of the cache is full, training goes on", "[unit]") {
     CHECK(names_in(folder.file("cache")).empty());
 }
 
+TEST_CASE("A cache that keeps nothing is a warning, once", "[threads]") {
+    const Folder folder;
+    const auto sources = write_sources(folder);
+    std::filesystem::create_directories(folder.file("cache") / ".lock");  // the lock file cannot be opened
+    Pipeline pipeline(options_for(sources, folder.file("cache").string()));
+    CHECK(pipeline.warnings().empty());
+    for (int epoch = 0; epoch < 2; ++epoch) {
+        (void)take_epoch(pipeline);
+        REQUIRE(pipeline.warnings().size() == 1);
+        CHECK_THAT(pipeline.warnings()[0],
+                   Contains("could not keep the copy of a file, so the file is read in each epoch: ") &&
+                       Contains(".lock: open failed"));
+    }
+}
+
 TEST_CASE("A copy of another user is not used", "[unit]") {
     if (::geteuid() != 0) {
         WARN("skipped: only root can make a file of another user");
@@ -239,10 +256,89 @@ TEST_CASE("A copy of another user is not used", "[unit]") {
     const Source source = write_sources(folder).front();
     (void)read_through(*folder_cache(folder), source);
     const auto copy = folder.file("cache") / names_in(folder.file("cache")).front();
-    write_file(copy, "other bytes");
-    CHECK(read_through(*folder_cache(folder), source) == "other bytes");
+    const auto own = folder_cache(folder);
+    CHECK((read_through(*own, source) == tfrecord_bytes(records_of(0))));
+    CHECK(own->counts().opened == 1);
     REQUIRE(::chown(copy.c_str(), 12345, 12345) == 0);
-    CHECK((read_through(*folder_cache(folder), source) == tfrecord_bytes(records_of(0))));
+    const auto other = folder_cache(folder);
+    CHECK((read_through(*other, source) == tfrecord_bytes(records_of(0))));
+    CHECK(other->counts().opened == 0);
+}
+
+TEST_CASE("Any damage of a copy is found, and the file is read instead", "[unit]") {
+    const Folder folder;
+    write_file(folder.file("small"), "0123456789");
+    const Source source = files(folder.file("small").string()).front();
+    CHECK(read_through(*folder_cache(folder), source) == "0123456789");
+    const auto copy = folder.file("cache") / names_in(folder.file("cache")).front();
+    const std::string good = read_file(copy);
+    REQUIRE(good.size() == 16 + 10 + 16);  // a block, and the end
+    std::vector<std::string> damaged = {good.substr(0, 26) + good, good.substr(0, 26) + good.substr(0, 26),
+                                        "0123456789"};
+    for (std::size_t place = 0; place < good.size(); ++place) {
+        damaged.push_back(good.substr(0, place));
+        damaged.push_back(good);
+        damaged.back()[place] ^= '\x01';
+    }
+    for (const std::string& bytes : damaged) {
+        CAPTURE(bytes);
+        write_file(copy, bytes);
+        const auto cache = folder_cache(folder);
+        CHECK(read_through(*cache, source) == "0123456789");
+        CHECK(cache->counts().damaged == 1);
+        CHECK_THAT(cache->counts().first_damage, Contains("the copy '" + copy.string() + "' is damaged: behind "));
+        CHECK(names_in(folder.file("cache")).empty());
+        CHECK(read_through(*cache, source) == "0123456789");
+        CHECK(read_file(copy) == good);
+    }
+}
+
+TEST_CASE("A copy that is damaged in the middle gives the same batches, and one warning", "[threads]") {
+    const Folder folder;
+    const auto sources = write_sources(folder);
+    auto options = options_for(sources, "");
+    options.lanes = 1;
+    Pipeline plain(options);
+    options.cache = folder.file("cache");
+    {
+        Pipeline first(options);
+        (void)take_epoch(first);
+    }
+    const auto copy = folder.file("cache") / names_in(folder.file("cache")).back();
+    std::string bytes = read_file(copy);
+    REQUIRE(bytes.size() > 2'000'000);
+    bytes[1'500'000] ^= '\x40';
+    write_file(copy, bytes);
+    Pipeline pipeline(options);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+        CHECK((take_epoch(pipeline) == take_epoch(plain)));
+        REQUIRE(pipeline.warnings().size() == 1);
+        CHECK_THAT(
+            pipeline.warnings()[0],
+            Contains(
+                "had 1 damaged copy; the pipeline read the file instead, and makes a new copy in the next epoch") &&
+                Contains(copy.string()) && Contains("the checksum of a block is wrong"));
+    }
+    CHECK(names_in(folder.file("cache")).size() == 3);
+    CHECK(pipeline.statistics().cache_opened == 8);  // the damaged copy was made again in the second epoch
+}
+
+TEST_CASE("If a copy is damaged and its file is gone, the error names both", "[unit]") {
+    const Folder folder;
+    const Source source = write_sources(folder).front();
+    (void)read_through(*folder_cache(folder), source);
+    const auto copy = folder.file("cache") / names_in(folder.file("cache")).front();
+    std::filesystem::resize_file(copy, 1'000'000);
+    const StopSignal never_given;
+    const auto cache = folder_cache(folder);
+    auto stream = cache->open(source, 0, never_given);
+    REQUIRE(stream.is_ok());
+    std::filesystem::remove(source.name);
+    std::vector<std::byte> buffer(2'000'000);
+    const auto count = stream.value()->read(buffer);
+    REQUIRE_FALSE(count.is_ok());
+    CHECK_THAT(count.status().message(), Contains("the copy '" + copy.string() + "' is damaged") &&
+                                             Contains("the file ends too early; and opening '" + source.name + "'"));
 }
 
 TEST_CASE("A cache that cannot work is an error, and one that wastes memory a warning", "[unit]") {
@@ -256,6 +352,9 @@ TEST_CASE("A cache that cannot work is an error, and one that wastes memory a wa
     auto fifo_options = options_for(fifo(folder.file("pipe")), "memory");
     fifo_options.lanes = 1;
     CHECK_THAT(message_of([&] { Pipeline{fifo_options}; }), Contains("cache is 'memory', and a source is a FIFO"));
+    CHECK_THAT(message_of([&] { Pipeline(options_for(sources, "Memory")); }),
+               Contains("cache is 'Memory'; expected \"memory\" in lower case") && Contains("\"./Memory\""));
+    CHECK_FALSE(std::filesystem::exists("Memory"));
     auto single = options_for(sources, "memory");
     single.format = WholeFiles{};
     CHECK_THAT(message_of([&] { Pipeline{single}; }), Contains("the formats Safetensors and WholeFiles"));
@@ -269,6 +368,41 @@ TEST_CASE("A cache that cannot work is an error, and one that wastes memory a wa
     REQUIRE(pipeline.warnings().size() == 2);
     CHECK_THAT(pipeline.warnings()[0], Contains("there is only one epoch"));
     CHECK_THAT(pipeline.warnings()[1], Contains("files that are not compressed"));
+    wasteful.sources = memory("lines", "a\n");
+    const Pipeline of_bytes(wasteful);
+    REQUIRE(of_bytes.warnings().size() == 1);
+    CHECK_THAT(of_bytes.warnings()[0], Contains("keeps nothing, because all sources are bytes in memory"));
+}
+
+TEST_CASE("A cache in memory is too large if the copies of all ranks of a host do not fit", "[unit]") {
+    const Folder folder;
+    write_file(folder.file("large.gz"), "");
+    // The file has no bytes on the disk. It needs two thirds of what a cache may use, so two copies do not fit.
+    const CacheMemory memory = memory_for_cache();
+    std::filesystem::resize_file(folder.file("large.gz"), (memory.available_bytes - memory.reserve_bytes) / 3 * 2);
+    auto options = options_for(files(folder.file("large.gz")), "memory");
+    options.format = Lines{};
+    options.lanes = 1;
+    const auto too_large = [&](int size, int ranks, int hosts = 1) {
+        options.size = size;
+        std::string found;
+        for (const std::string& each : find_waste(options, {.ranks = ranks, .hosts = hosts, .threads = 1})) {
+            found += each.find("is too large") == std::string::npos ? "" : each;
+        }
+        return found;
+    };
+    CHECK(too_large(1, 1).empty());
+    CHECK(too_large(1, 2).empty());  // this rank alone reads the file
+    CHECK(too_large(2, 1).empty());  // the other rank is on another host
+    CHECK_THAT(too_large(2, 2), Contains("2 ranks on this host keep copies of the same files, which together have ") &&
+                                    Contains("; use a folder, which all ranks of a host can share"));
+    options.sources.push_back(options.sources.front());
+    options.lanes = 2;
+    CHECK(too_large(2, 1).empty());  // each rank reads one of the two files
+    CHECK_THAT(too_large(2, 2), Contains("2 ranks on this host keep files of their own, which together have "));
+    CHECK_THAT(too_large(2, 3, 2),
+               Contains("3 ranks on this host keep copies of the same files, which together have "));
+    CHECK_THAT(too_large(1, 1), Contains("this rank's files have ") && EndsWith("; use a folder"));
 }
 
 }  // namespace

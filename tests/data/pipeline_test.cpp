@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
+#include <utility>
 
+#include "base/system/cores.hpp"
 #include "data/pipeline/plan.hpp"
 #include "data/pipeline/summary.hpp"
+#include "rueda/data/vocabulary.hpp"
 #include "rueda/training/random.hpp"
 #include "tests/data/support.hpp"
 
@@ -86,7 +92,8 @@ TEST_CASE("Without shuffle, the batches have the samples in order, and the last 
     CHECK(take_epoch(options) == Steps{{0, 1, 2}, {3, 4, 5}, {6}});
     options.drop_remainder = true;
     CHECK(take_epoch(options) == Steps{{0, 1, 2}, {3, 4, 5}});
-    options.lanes = 3;  // one sample of each source per step
+    options.lanes = 3;   // one sample of each source per step
+    options.epochs = 1;  // without an end, an epoch without a batch would be an error
     CHECK(take_epoch(options).empty());
     options.drop_remainder = false;
     CHECK(take_epoch(options) == Steps{{0, 4}, {1, 5}, {2, 6}, {3}});
@@ -306,6 +313,179 @@ TEST_CASE("Batches lie in the memory that the program gives", "[threads]") {
     CHECK_THAT(message_of([&] { take_epoch(options); }), Contains("does not begin at a multiple of 64"));
 }
 
+TEST_CASE("Memory that a device still reads is not written again before the device is done", "[threads]") {
+    std::mutex mutex;  // guards the sets
+    std::set<void*> busy;
+    std::set<void*> used;
+    bool wrote_to_busy = false;
+    std::atomic<int> living = 0;  // relaxed, because it only counts
+    auto options = numbered({400}, 10);
+    options.epochs = 1;
+    options.threads = 1;
+    options.prefetch = 3;
+    options.memory = std::make_shared<const BatchMemory>(BatchMemory{[&](std::size_t bytes) {
+                                                                         living.fetch_add(1, std::memory_order_relaxed);
+                                                                         return std::aligned_alloc(64, bytes);
+                                                                     },
+                                                                     [&](void* memory) {
+                                                                         living.fetch_sub(1, std::memory_order_relaxed);
+                                                                         std::free(memory);
+                                                                     },
+                                                                     [&](void* memory) {
+                                                                         const std::lock_guard lock(mutex);
+                                                                         busy.insert(memory);
+                                                                     },
+                                                                     [&](void* memory) {
+                                                                         const std::lock_guard lock(mutex);
+                                                                         return !busy.contains(memory);
+                                                                     }});
+    options.maps = {[&](Batch& batch) {
+        const std::lock_guard lock(mutex);
+        void* const memory = batch.column("n").data.data();
+        wrote_to_busy = wrote_to_busy || busy.contains(memory);
+        used.insert(memory);
+    }};
+    {
+        Pipeline pipeline(options);
+        Batch batch;
+        for (std::int64_t step = 0; pipeline.next(batch); ++step) {
+            CHECK(values<std::int64_t>(batch, "n").front() == step * 10);
+            if (step == 12) {
+                CHECK(living.load(std::memory_order_relaxed) >= 12);
+            }
+            if (step >= 12) {  // the device has caught up
+                const std::lock_guard lock(mutex);
+                busy.clear();
+            }
+            if (step == 39) {
+                CHECK(living.load(std::memory_order_relaxed) <= 8);
+            }
+        }
+    }
+    CHECK_FALSE(wrote_to_busy);
+    CHECK(used.size() >= 12);  // nothing was used again before step 12
+    CHECK(used.size() < 40);   // later, the memory of idle batches was
+    CHECK(living.load(std::memory_order_relaxed) == 0);
+}
+
+TEST_CASE("Arrays that the program or a vocabulary puts into a batch", "[threads]") {
+    std::mutex mutex;  // guards the set
+    std::set<void*> living;
+    bool asked_for_others = false;
+    const auto note = [&](void* memory) {
+        const std::lock_guard lock(mutex);
+        asked_for_others = asked_for_others || !living.contains(memory);
+    };
+    PipelineOptions options{.sources = memory("lines", "a\nb\na\nb\na\nb\na\nb\n"), .format = Lines{}, .batch = 1};
+    options.epochs = 1;
+    options.memory =
+        std::make_shared<const BatchMemory>(BatchMemory{[&](std::size_t bytes) {
+                                                            const std::lock_guard lock(mutex);
+                                                            return *living.insert(std::aligned_alloc(64, bytes)).first;
+                                                        },
+                                                        [&](void* memory) {
+                                                            const std::lock_guard lock(mutex);
+                                                            living.erase(memory);
+                                                            std::free(memory);
+                                                        },
+                                                        note,
+                                                        [&](void* memory) {
+                                                            note(memory);
+                                                            return true;
+                                                        }});
+    const Vocabulary letters(std::vector<std::string>{"a", "b"});
+    {
+        Pipeline pipeline(options);
+        Batch batch;
+        for (std::int64_t step = 0; pipeline.next(batch); ++step) {
+            letters.look_up(batch.column("line"));
+            CHECK(values<std::int64_t>(batch, "line") == std::vector<std::int64_t>{step % 2});
+            Array& ids = batch.column("line").data;
+            CHECK(ids.memory() == options.memory);
+            const Array mine = std::move(ids);
+            CHECK(ids.memory() == options.memory);  // the pipeline will fill the array again
+            if (step % 2 == 0) {
+                Array ordinary;
+                ordinary.resize(8);
+                ids = std::move(ordinary);  // the pipeline has no functions for this memory
+            }
+        }
+    }
+    CHECK_FALSE(asked_for_others);
+    CHECK(living.empty());
+}
+
+TEST_CASE("If a device fails, next() throws its error, and stays so", "[threads]") {
+    auto options = numbered({100}, 10);
+    options.memory = std::make_shared<const BatchMemory>(BatchMemory{
+        [](std::size_t bytes) { return std::aligned_alloc(64, bytes); }, [](void* memory) { std::free(memory); },
+        [](void* /*memory*/) { throw ResourceExhausted("the device has failed"); },
+        [](void* /*memory*/) { return true; }});
+    Pipeline pipeline(options);
+    Batch batch;
+    REQUIRE(pipeline.next(batch));
+    for (int i = 0; i < 2; ++i) {
+        CHECK_THAT(message_of([&] { pipeline.next(batch); }), Contains("the device has failed"));
+    }
+}
+
+/// The processor time of all threads of this process.
+double processor_seconds() {
+    timespec time{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+TEST_CASE("All threads parse for a fast consumer, and all sleep while a slow one works", "[threads]") {
+    constexpr int kThreads = 3;
+    auto options = numbered({2000}, 10);
+    options.threads = kThreads;
+    options.prefetch = kThreads + 2;
+    std::mutex mutex;  // guards the numbers
+    std::condition_variable met;
+    int inside = 0;
+    int most_inside = 0;
+    std::int64_t begun = 0;
+    bool slow = false;
+    // Each call waits until all threads are in a call, at most 10 s. The last thread that arrives wakes the others.
+    options.maps = {[&](Batch& /*batch*/) {
+        std::unique_lock lock(mutex);
+        ++begun;
+        most_inside = std::max(most_inside, ++inside);
+        if (!slow) {
+            met.notify_all();
+            met.wait_for(lock, std::chrono::seconds(10), [&] { return most_inside == kThreads; });
+        }
+        --inside;
+    }};
+    Pipeline pipeline(options);
+    Batch batch;
+    for (int step = 0; step < 20; ++step) {
+        REQUIRE(pipeline.next(batch));
+    }
+    {
+        const std::lock_guard lock(mutex);
+        CHECK(most_inside == kThreads);
+        slow = true;
+    }
+    const auto begun_now = [&] {
+        const std::lock_guard lock(mutex);
+        return begun;
+    };
+    for (std::int64_t step = 20; step < 25; ++step) {
+        REQUIRE(pipeline.next(batch));
+        while (begun_now() < step + 1 + options.prefetch) {  // the threads fill up what was taken
+            std::this_thread::yield();
+        }
+    }
+    // Nothing was taken since, so no thread may begin another batch, and none may use a processor.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const double since = processor_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    CHECK(processor_seconds() - since < 0.02);
+    CHECK(begun_now() == 25 + options.prefetch);
+}
+
 TEST_CASE("The exception of a map function arrives at its step, and stays", "[threads]") {
     auto options = numbered({100}, 10);
     options.maps = {[](Batch& batch) {
@@ -341,8 +521,125 @@ TEST_CASE("Malformed records are counted in the order of the steps", "[threads]"
         CHECK(some.next(batch));
         CHECK_THAT(message_of([&] { some.next(batch); }),
                    Contains("reading 'rows', record 7 at offset 14: column 'n' has 'z'") &&
-                       Contains("malformed_limit allows 2 malformed records, and there are 3 now"));
+                       Contains("malformed_limit allows 2 malformed records in each epoch, and there are 3 now"));
     }
+}
+
+TEST_CASE("The limit of malformed records holds for each epoch, also after a resume", "[threads]") {
+    auto options = numbered({20}, 5);
+    options.sources = memory("rows", "0\nx\n2\n3\ny\n5\n6\nz\n8\n9\n");
+    options.epochs = 3;
+    options.malformed_limit = 3;
+    Pipeline pipeline(options);
+    bool ended = false;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+        CHECK(take_steps(pipeline, 9, ended) == Steps{{0, 2, 3}, {5, 6, 8, 9}});
+    }
+    CHECK(pipeline.statistics().malformed == 9);
+    options.malformed_limit = 2;
+    options.start = {.epoch = 1, .step = 1};
+    Pipeline resumed(options);
+    CHECK(take_steps(resumed, 9, ended) == Steps{{5, 6, 8, 9}});  // only this step's malformed record counts
+    CHECK_THAT(message_of([&] { take_steps(resumed, 9, ended); }),
+               Contains("record 7") && Contains("allows 2 malformed records in each epoch, and there are 3 now"));
+}
+
+TEST_CASE("An epoch without a batch is an error if there is no end, and otherwise a warning", "[threads]") {
+    const auto small = [](std::int64_t epochs) {
+        auto options = numbered({3, 2}, 8);
+        options.remainder = Remainder::drop;
+        options.epochs = epochs;
+        return options;
+    };
+    Batch batch;
+    for (const int rank : {0, 1}) {
+        auto options = small(0);
+        options.rank = rank;
+        options.size = 2;
+        Pipeline pipeline(options);
+        for (int epoch = 0; epoch < 99; ++epoch) {
+            CHECK_FALSE(pipeline.next(batch));
+        }
+        for (int again = 0; again < 2; ++again) {
+            CHECK_THAT(
+                message_of([&] { pipeline.next(batch); }),
+                Contains("epoch 99 (counted from 0) has no batch, because the sources have too few samples for a "
+                         "batch of 8 (over the ranks that share them), and remainder is drop") &&
+                    Contains("epochs is 0, so a loop that waits for a batch would never end"));
+        }
+    }
+    Pipeline finite(small(2));
+    CHECK_FALSE(finite.next(batch));
+    CHECK_FALSE(finite.next(batch));
+    CHECK(finite.finished());
+    REQUIRE(finite.warnings().size() == 1);
+    CHECK_THAT(finite.warnings()[0], Contains("epoch 0 (counted from 0) has no batch"));
+    Pipeline empty(numbered({0}, 8));
+    CHECK_FALSE(empty.next(batch));  // other hosts may have samples of their own
+    REQUIRE(empty.warnings().size() == 1);
+    CHECK_THAT(empty.warnings()[0], Contains("because the sources have no samples; check the files"));
+
+    // A position at the end of an epoch makes an epoch without a batch, too, and is no error.
+    auto options = numbered({8}, 8);
+    options.start = {.epoch = 0, .step = 1};
+    Pipeline resumed(options);
+    CHECK_FALSE(resumed.next(batch));
+    CHECK(resumed.next(batch));
+    CHECK(resumed.warnings().empty());
+}
+
+TEST_CASE("A rank whose own lane is empty may wait for the other ranks, but not for ever", "[threads]") {
+    auto options = numbered({0, 8}, 8);
+    options.lanes = 2;
+    options.size = 2;
+    Pipeline pipeline(options);
+    Batch batch;
+    for (int epoch = 0; epoch < 99; ++epoch) {
+        CHECK_FALSE(pipeline.next(batch));
+    }
+    REQUIRE(pipeline.warnings().size() == 1);
+    CHECK_THAT(pipeline.warnings()[0], Contains("because this rank's lanes have no samples"));
+    CHECK_THAT(message_of([&] { pipeline.next(batch); }), Contains("epoch 99 (counted from 0) has no batch"));
+}
+
+TEST_CASE("A batch without samples is a warning that gives the reason", "[threads]") {
+    const auto warnings_of = [](PipelineOptions options) {
+        options.epochs = 2;
+        Pipeline pipeline(options);
+        Batch batch;
+        while (!pipeline.finished()) {
+            (void)pipeline.next(batch);
+        }
+        return std::vector<std::string>(pipeline.warnings().begin(), pipeline.warnings().end());
+    };
+    auto options = numbered({8}, 4);
+    options.sources = memory("rows", "0\n1\n2\n3\nx\ny\nz\n7\n");
+    options.malformed_limit = 3;
+    CHECK(warnings_of(options).empty());
+    options.batch = 2;
+    const auto malformed = warnings_of(options);
+    REQUIRE(malformed.size() == 1);
+    CHECK_THAT(malformed[0], Contains("no samples in step 2 of epoch 0 (counted from 0), because all of its records in "
+                                      "this step are malformed, and were left out: the first one, reading 'rows', "
+                                      "record 4 at offset 8: column 'n' has 'x'"));
+    options.remainder = Remainder::pad;
+    CHECK(warnings_of(options) == malformed);
+
+    auto mapped = numbered({8}, 4);
+    mapped.maps = {[](Batch& batch) {
+        batch.column("n").data.resize(0);
+        batch.set_rows(0);
+    }};
+    const auto left_out = warnings_of(mapped);
+    REQUIRE(left_out.size() == 1);
+    CHECK_THAT(left_out[0],
+               Contains("in step 0 of epoch 0") && Contains("because the functions of maps left all of them"));
+
+    auto last = numbered({5}, 4);
+    last.size = 2;
+    last.lanes = 1;
+    REQUIRE(warnings_of(last).size() == 2);  // the first one says that the ranks share a lane
+    CHECK_THAT(warnings_of(last)[1], Contains("in step 1 of epoch 0") && Contains("too few samples for all ranks"));
 }
 
 TEST_CASE("A source that cannot be read is an error, whatever the limit", "[threads]") {
@@ -370,7 +667,7 @@ TEST_CASE("A pipeline can be destroyed at any time", "[threads]") {
     }
     auto options = numbered({1}, 1);
     options.sources = fifo(folder.file("silent"));
-    const Pipeline waiting(options);  // nobody writes into its FIFO
+    const Pipeline waiting(options);  // nobody writes into the FIFO of this pipeline
 }
 
 TEST_CASE("A FIFO feeds a pipeline, one for each epoch", "[threads]") {
@@ -442,9 +739,29 @@ TEST_CASE("Options that cannot be used are refused with their names", "[unit]") 
     CHECK_THAT(refused([](auto& o) { o.lanes = 3; }),
                Contains("lanes is 3; expected 1 to 2, because there are 2 sources"));
     CHECK_THAT(refused([](auto& o) { o.shuffle = -1; }), Contains("shuffle is -1") && Contains("may be negative"));
+    CHECK_THAT(refused([](auto& o) { o.prefetch = 1'000'000'000; }),
+               Contains("prefetch is 1000000000; expected at most 65536 batches"));
     CHECK_THAT(refused([](auto& o) { o.start.step = -1; }), Contains("start has epoch 0 and step -1"));
     CHECK_THAT(refused([](auto& o) { o.start.epoch = std::int64_t{1} << 62; }),
                Contains("start has epoch 4611686018427387904 and step 0"));
+}
+
+TEST_CASE("By default, the ranks of a host divide the cores", "[unit]") {
+    const auto threads = [](int given, const HostShare& share) {
+        PipelineOptions options = numbered({50, 50}, 16);
+        options.threads = given;
+        options.prefetch = 0;
+        REQUIRE(complete(options, share).is_ok());
+        CHECK(options.prefetch == options.threads + 2);
+        return options.threads;
+    };
+    CHECK(threads(0, {.ranks = 4, .threads = 3}) == 3);
+    CHECK(threads(0, {.ranks = 1, .threads = 64}) == 8);
+    CHECK(threads(5, {.ranks = 4, .threads = 3}) == 5);
+    // This program has no job, so it may use the whole host.
+    CHECK(host_share().ranks == 1);
+    CHECK(host_share().threads >= 1);
+    CHECK(host_share().threads <= static_cast<int>(base::affinity_cores()));
 }
 
 TEST_CASE("Wasteful options are named in one line each", "[unit]") {
@@ -463,7 +780,8 @@ TEST_CASE("Wasteful options are named in one line each", "[unit]") {
     CHECK_THAT(pipeline.warnings()[2], Contains("prefetch = 2 is smaller than threads = 4, so 2 threads always wait"));
     auto many = numbered(std::vector<std::int64_t>(9, 1), 5);
     many.size = 2;
-    CHECK_THAT(Pipeline(many).warnings()[0], Contains("lanes = 4 would let"));  // not 8: a batch has 5 samples
+    // not 8, because a batch has only 5 samples
+    CHECK_THAT(Pipeline(many).warnings()[0], Contains("lanes = 4 would let"));
 }
 
 TEST_CASE("The summary counts, and names the slowest stage", "[unit]") {
@@ -494,6 +812,9 @@ TEST_CASE("The summary counts, and names the slowest stage", "[unit]") {
     CHECK_THAT(summary(1.5, 2, 2.25, 1), Contains("the slowest stage is mapping (2.25 s in 3 threads)"));
     CHECK_THAT(summarize({.batches = 4, .seconds = 2, .consumer_waited = 0.01}),
                Contains("the consumer is the slowest stage"));
+    // A short run, or one that has read nothing, gets no advice.
+    CHECK_THAT(summarize({.batches = 4, .seconds = 0.99, .consumer_waited = 0.5}), !Contains("stage"));
+    CHECK_THAT(summarize({.seconds = 2, .consumer_waited = 2}), !Contains("stage"));
 }
 
 }  // namespace

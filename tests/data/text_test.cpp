@@ -137,6 +137,10 @@ TEST_CASE("A malformed CSV row is an error that names column, finding and remedy
                Contains("record 1 at offset 8: the row has 3 fields, expected 2"));
     CHECK_THAT(refusal("a,b\n1\n", format), Contains("the row has 1 fields, expected 2"));
     CHECK_THAT(refusal("a,b\n1,2.5\n", format), Contains("column 'b' has '2.5', expected a number of type int64"));
+    CHECK_THAT(refusal("a,b\n1,-9223372036854775809\n", format), Contains("which is out of the range of int64"));
+    CHECK_THAT(refusal("a,b\n+1e99,2\n", format),
+               Contains("column 'a' has '+1e99', which is out of the range of float32"));
+    CHECK_THAT(refusal("a,b\n1e99x,2\n", format), Contains("has '1e99x', expected a number of type float32"));
     CHECK_THAT(refusal("a,b\n,2\n", format),
                Contains("column 'a' has an empty field") && Contains("CsvColumn::missing"));
     CHECK_THAT(refusal("a,b\n\"1,2\n", format),
@@ -155,6 +159,7 @@ TEST_CASE("All CSV files must have the header of the first one", "[unit]") {
     PipelineOptions options{.sources = memory("one", "a,b\n1,2\n"), .format = Csv{.columns = {{"a"}}}, .batch = 10};
     options.sources.push_back(memory("other", "b,a\n1,2\n").front());
     options.epochs = 1;
+    options.malformed_limit = 1000;  // the limit does not cover it
     Pipeline pipeline(options);
     Batch batch;
     CHECK_THAT(
@@ -165,7 +170,22 @@ TEST_CASE("All CSV files must have the header of the first one", "[unit]") {
         Contains("reading 'other' after 0 records: the first row is 'b,a', expected 'a,b' as in the first file"));
 }
 
-TEST_CASE("A batch answers wrong questions with what it has", "[unit]") {
+TEST_CASE("A file that is no text is named as the probable cause, and ordinary mistakes are not", "[unit]") {
+    const std::string hint = "is this file of another format, for example TFRecord, or is it compressed?";
+    const Csv header{.columns = {{"a"}}};
+    const Csv plain{.columns = {{"a"}}, .header = false};
+    for (const std::string& bytes : {tfrecord_bytes({"1 2:3"}), std::string("\x1f\x8b\x08\0\0\0\0\0\x02\xff", 10)}) {
+        CHECK_THAT(refusal(bytes, Libsvm{}), Contains(hint));
+        CHECK_THAT(refusal(bytes, header), Contains(hint));
+        CHECK_THAT(refusal(bytes, plain), Contains(hint));
+        CHECK_THAT(refusal(bytes + "\"", plain), Contains("without a second one") && Contains(hint));
+        CHECK_THAT(refusal("1\n" + bytes, Libsvm{}), !Contains(hint));  // one damaged line
+    }
+    CHECK_THAT(refusal("größe\n", plain), !Contains(hint));
+    CHECK_THAT(refusal("x\t1\n", Libsvm{}), !Contains(hint));
+}
+
+TEST_CASE("If a batch does not have what is asked for, the error says what it has", "[unit]") {
     const Batch batch = parse("1 1:2\n", Libsvm{});
     CHECK_THAT(message_of([&] { (void)batch.column("labels"); }),
                Contains("there is no column 'labels'; there are: label, index, value"));

@@ -97,9 +97,25 @@ TEST_CASE("A damaged TFRecord file is an error that names file, record, offset a
     std::memcpy(huge.data() + 8, &huge_crc, sizeof huge_crc);
     CHECK_THAT(refused(bytes + huge), Contains("the record at offset " + std::to_string(bytes.size()) +
                                                " has 1152921504606846976 bytes, expected at most 2147483647"));
-    CHECK_THAT(refused("\x1f\x8b 0123456789"), Contains("begins like gzip data: set FileCompression::gzip"));
+    CHECK_THAT(refused("\x1f\x8b\x08 0123456789"), Contains("begins like gzip data: set FileCompression::gzip"));
     CHECK_THAT(refused("\x28\xb5\x2f\xfd 0123456789"), Contains("begins like zstd data: set FileCompression::zstd"));
     CHECK(refused("") == "no error");
+}
+
+TEST_CASE("A file that is no TFRecord file is an error, whatever the limit", "[unit]") {
+    const auto refused = [](const std::string& given) { return message_of([&] { parse(given, Tfrecords{}, 1000); }); };
+    CHECK_THAT(refused("label,x,y\n1,2,3\n"),
+               Contains("reading 'given bytes' after 0 records: the file begins with the text 'label,x,y', which is no "
+                        "TFRecord: is this file of another format, for example CSV or LibSVM?"));
+    CHECK_THAT(refused("\xef\xbb\xbf"
+                       "1 2:3\n"),
+               Contains("begins with the text '1 2:3'"));
+    CHECK_THAT(refused("\x1f\x8b\x08 0123456789"), Contains("begins like gzip data"));
+    // These bytes may be a damaged or cut TFRecord file, which is a malformed record.
+    CHECK(refused("A") == "no error");
+    CHECK(refused(std::string("\x1f\x8b\0\0\0\0\0\0", 8)) == "no error");
+    CHECK(refused(std::string(20, '\xff')) == "no error");
+    CHECK_THAT(message_of([&] { parse(std::string(20, '\xff'), Tfrecords{}); }), Contains("is not a TFRecord file"));
 }
 
 TEST_CASE("Malformed records are left out up to a limit, and the rest of a file counts as one", "[unit]") {
@@ -109,7 +125,7 @@ TEST_CASE("Malformed records are left out up to a limit, and the rest of a file 
     const Batch batch = parse(bytes, Tfrecords{}, 2);
     CHECK(texts(batch, "record") == std::vector<std::string>{"two"});
     CHECK_THAT(message_of([&] { parse(bytes, Tfrecords{}, 1); }),
-               Contains("malformed_limit allows 1 malformed records, and there are 2 now"));
+               Contains("malformed_limit allows 1 malformed records in each epoch, and there are 2 now"));
     CHECK(texts(parse(bytes.substr(0, 38), Tfrecords{.check_data = false}), "record") ==
           std::vector<std::string>{"One", "two"});
 }

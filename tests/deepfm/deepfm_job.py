@@ -61,6 +61,7 @@ class DeepFmTest(unittest.TestCase):
         curve = self.folder / f"{name}.csv"
         done = run([*self.job(ranks, "--curve", curve, **paths), *options])
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.output = done.stdout
         area = re.search(r"AUC ([01]\.\d{6}) after (\d+) steps", done.stdout)
         self.assertIsNotNone(area, done.stdout)
         steps = self.curve(curve)
@@ -83,7 +84,7 @@ class DeepFmTest(unittest.TestCase):
             begin.wait()
         with open(fifo, "wb") as file:
             for part in parts:
-                file.write((self.clicks / part).read_bytes())
+                file.write((self.clicks / part).read_bytes())  # an absolute path stays as it is
 
     @staticmethod
     def curve(path) -> list[tuple[int, float]]:

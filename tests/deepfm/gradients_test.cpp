@@ -53,10 +53,19 @@ Samples make_samples(rueda::training::Random& random) {
     return samples;
 }
 
+/// The libraries with which the program was built, as CMake knows them.
+#ifdef DEEPFM_HAS_ONEDNN
+const std::vector<DenseLibrary> kLibraries = {DenseLibrary::eigen, DenseLibrary::onednn};
+#else
+const std::vector<DenseLibrary> kLibraries = {DenseLibrary::eigen};
+#endif
+
+const char* name_of(DenseLibrary library) { return library == DenseLibrary::eigen ? "Eigen" : "oneDNN"; }
+
 /// The model with larger parameters than the initial ones, so that each term of the gradients is large enough to be
 /// noticed.
-DeepFm make_model(rueda::training::Random& random) {
-    DeepFm model(kFeatures, kEmbedding, kHidden, 1);
+DeepFm make_model(rueda::training::Random& random, DenseLibrary library) {
+    DeepFm model(kFeatures, kEmbedding, kHidden, 1, library);
     const rueda::TensorView table = model.table().values().tensor;
     for (float& value :
          std::span(static_cast<float*>(table.data()), static_cast<std::size_t>(table.shape().elements()))) {
@@ -96,8 +105,10 @@ void check_close(double gradient, double expected) {
 
 TEST_CASE("the gradients agree with central differences", "[unit]") {
     const Started started;
+    const auto library = GENERATE(from_range(kLibraries));
+    INFO(name_of(library));
     rueda::training::Random random(kSeed);
-    DeepFm model = make_model(random);
+    DeepFm model = make_model(random, library);
     const Samples samples = make_samples(random);
     const std::vector<float> slopes = {0.7F, -0.4F, 0.9F, -0.6F, 0.3F};
 
@@ -137,8 +148,10 @@ TEST_CASE("the gradients agree with central differences", "[unit]") {
 
 TEST_CASE("a rank without samples has gradients of zero", "[unit]") {
     const Started started;
+    const auto library = GENERATE(from_range(kLibraries));
+    INFO(name_of(library));
     rueda::training::Random random(kSeed);
-    DeepFm model = make_model(random);
+    DeepFm model = make_model(random, library);
     const Samples samples = make_samples(random);
     const std::vector<float> slopes(static_cast<std::size_t>(kRows), 1.0F);
     static_cast<void>(model.forward(samples));

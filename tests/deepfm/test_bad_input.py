@@ -44,6 +44,23 @@ class WrongData(DeepFmTest):
         (self.folder / "empty.libsvm").write_text("\n")
         self.refused(self.job(2, train=[self.folder / "empty.libsvm"]), "no samples")
 
+    def test_test_samples_are_checked_before_the_training(self):
+        # If the training began first, its wrong samples would be the error.
+        wrong = self.folder / "train.libsvm"
+        wrong.write_text("2" + (self.clicks / "train-000.libsvm").read_text()[1:])
+        empty = self.folder / "empty.libsvm"
+        empty.write_text("\n")
+        right = self.clicks / "test-000.libsvm"
+        for tests, words in (
+            ([right, self.clicks / "test-000.tfrecord"], ("test-000.tfrecord", "record 0")),
+            ([self.clicks / "test-000.tfrecord"], ("test-000.tfrecord", "record 0")),
+            ([empty], ("--test has no samples",)),
+        ):
+            with self.subTest(tests=tests):
+                job = self.job(2, "--format", "libsvm", train=[wrong], test=tests[0])
+                self.refused([*job, "--test", *tests], *words)
+        self.refused(self.job(1, train=[wrong], test=right), "the label is 2")
+
     def test_test_samples_of_one_label(self):
         lines = (self.clicks / "test-000.libsvm").read_text().splitlines()
         path = self.folder / "test.libsvm"
@@ -59,6 +76,10 @@ class WrongOptions(DeepFmTest):
             (("--replicas", 0), ("--replicas",)),
             (("--lr", "nan"), ("nan",)),
             (("--format", "csv"), ("csv", "tfrecord")),
+            (("--library", "blas"), ("--library", "blas", "eigen", "onednn")),
+            (("--library", "1"), ("--library", "eigen", "onednn")),
+            (("--replicas", 2, "--batch", 3), ("--batch with 2 × 2 replicas", "3 samples", "the smallest is 4")),
+            (("--replicas", 3, "--batch", 512), ("--batch with 2 × 3 replicas", "85 × 6 and 86 × 6")),
             (("--no-such-option",), ("--no-such-option",)),
             (("--fifo",), ("FIFO", "multiple")),
             (("--fifo", "--epochs", 2), ("--epochs 2", "{epoch}")),

@@ -14,10 +14,10 @@ import torch
 from deepfm_job import FEATURES, RUEDARUN, DeepFmTest, run
 
 
-class Torch(DeepFmTest):
+class TorchTest(DeepFmTest):
     def torch_job(self, ranks: int, *options, train=None, test=None):
         command = [RUEDARUN, "--no-mpi", "-np", ranks, sys.executable, "-B", os.environ["DEEPFM_TRAIN"],
-                   "--train", train or self.clicks / "train-*.libsvm", "--test", test or self.clicks / "test-*.libsvm",
+                   "--train", *(train or [self.clicks / "train-*.libsvm"]), "--test", test or self.clicks / "test-*.libsvm",
                    "--features", FEATURES, "--batch", 203, "--epochs", 1, *options]  # fmt: skip
         return run(command, timeout=300)  # seconds; each process imports PyTorch
 
@@ -28,11 +28,21 @@ class Torch(DeepFmTest):
         area, steps = re.search(r"AUC ([01]\.\d{6}) after (\d+) steps", done.stdout).groups()
         return area, int(steps)
 
+    def refused_as_empty(self, ranks, words, **paths):
+        done = self.torch_job(ranks, **paths)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if "train.py" in line]
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].endswith(f"train.py: {words}"), done.stderr)
+        self.assertNotIn("AUC", done.stdout)
+
+
+class Torch(TorchTest):
     def test_ranks_formats_and_languages_agree(self):
         text, steps = self.train_torch(1)
         self.assertEqual(steps, 99)
         one = float(text)
-        records = {name: self.clicks / f"{name}-*.tfrecord" for name in ("train", "test")}
+        records = {"train": [self.clicks / "train-*.tfrecord"], "test": self.clicks / "test-*.tfrecord"}
         self.assertLess(abs(one - float(self.train_torch(2, **records)[0])), 0.002)
         # The order of the samples is that of the program in C++, but the initial parameters are different.
         cpp, _ = self.train("cpp", 1, "--batch", 203)
@@ -50,6 +60,11 @@ class Torch(DeepFmTest):
         self.assertIn("train.py: --device cuda needs a GPU", lines[0])
         self.assertIn("--device cpu", lines[0])
 
+    def test_empty_input_is_refused(self):
+        empty = self.folder / "empty.libsvm"
+        empty.write_text("")
+        self.refused_as_empty(2, "--train has no samples; give files that are not empty", train=[empty])
+
     def test_a_job_that_stopped_continues_exactly(self):
         # The last batch has only one sample, so one of the two ranks has no sample.
         steps = ("--batch", 2857, "--lr", 0.2, "--shuffle", 3000)
@@ -59,7 +74,7 @@ class Torch(DeepFmTest):
         for path in files:
             path.write_bytes((self.clicks / path.name).read_bytes())
         options = (*steps, "--checkpoint-dir", self.folder / "run", "--checkpoint-every", 2)
-        train = self.folder / "train-*.libsvm"
+        train = [self.folder / "train-*.libsvm"]
         # A wrong label stops the job in the middle of the epoch.
         right = files[2].read_text()
         lines = right.splitlines()
@@ -92,6 +107,84 @@ class Torch(DeepFmTest):
         self.assertRegex(
             done.stdout, rf"job: \d+\.\d s on 2 ranks, {8 - first} steps?, {numbers['samples']} samples?, "
         )
+
+
+class Slow(TorchTest):
+    """Tests that start many processes, each of which imports PyTorch."""
+
+    def test_four_ranks(self):
+        one, steps = self.train_torch(1)
+        four, count = self.train_torch(4)
+        self.assertLess(abs(float(four) - float(one)), 0.002)
+        self.assertEqual(count, steps)
+
+    def test_fifos_lanes_and_threads(self):
+        # The FIFOs have 15000 and 5000 samples, so rank 1 has no samples in the last third of each epoch. Two files with
+        # the same samples, each a lane, give the same losses.
+        long, short = self.folder / "long.libsvm", self.folder / "short.libsvm"
+        long.write_bytes(b"".join((self.clicks / f"train-00{i}.libsvm").read_bytes() for i in range(3)))
+        short.write_bytes((self.clicks / "train-003.libsvm").read_bytes())
+        fifos = [self.feed(path.stem, path, epochs=2) for path in (long, short)]
+        options = ("--shuffle", 0, "--batch", 500, "--epochs", 2, "--metrics")
+        found = self.train_torch(2, *options, self.folder / "fifos", "--fifo", "--format", "libsvm", train=fifos,
+                                 test=self.clicks / "test-*.libsvm")  # fmt: skip
+        lanes = self.train_torch(2, *options, self.folder / "lanes", "--lanes", 2, "--threads", 2, train=[long, short])
+        self.assertEqual(found, lanes)
+        self.assertEqual(found[1], 2 * 60)  # in each step, rank 0 has at most 250 of its 15000 samples
+        rows, others = ((self.folder / name / "metrics.csv").read_text().splitlines() for name in ("fifos", "lanes"))
+        self.assertEqual(rows, others)
+        self.assertEqual(rows[0], "step,epoch,loss")
+        numbers = [[float(text) for text in row.split(",")] for row in rows[1:]]
+        self.assertEqual([row[:2] for row in numbers], [[i, i // 60] for i in range(120)])
+        losses = [loss for _, _, loss in numbers]
+        self.assertLess(sum(losses[-20:]), 0.9 * sum(losses[:20]))
+
+    def test_a_job_with_a_fifo_continues_exactly(self):
+        options = ("--fifo", "--format", "libsvm", "--shuffle", 300)
+        right = self.clicks / "train-000.libsvm"
+        whole = self.train_torch(1, *options, train=[self.feed("whole", right)])
+        saving = (*options, "--checkpoint-dir", self.folder / "run", "--checkpoint-every", 3)
+        lines = right.read_text().splitlines()
+        lines[4000] = "2" + lines[4000][1:]
+        wrong = self.folder / "wrong.libsvm"
+        wrong.write_text("\n".join(lines))
+        # The name of a FIFO is a part of the checkpoint's options, so both writers use the same name.
+        (self.folder / "first").mkdir()
+        done = self.torch_job(1, *saving, train=[self.feed("first/clicks", wrong)])
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("the label is 2", done.stderr)
+        (self.folder / "second").mkdir()
+        done = self.torch_job(1, *saving, train=[self.feed("second/clicks", right)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first = int(re.search(r"continuing at step (\d+)", done.stdout)[1])
+        self.assertGreater(first, 0)
+        self.assertLess(first, whole[1])
+        self.assertIn(f"AUC {whole[0]} after {whole[1]} steps", done.stdout)
+
+    def test_test_files_that_are_refused(self):
+        empty, ones = self.folder / "empty.libsvm", self.folder / "ones.libsvm"
+        empty.write_text("")
+        lines = (self.clicks / "test-000.libsvm").read_text().splitlines(keepends=True)
+        ones.write_text("".join(line for line in lines if line.startswith("1")))
+        self.refused_as_empty(1, "--test has no samples; give files that are not empty", test=empty)
+        self.refused_as_empty(
+            1, "--test has no sample with the label 1, or none with 0, so that there is no AUC", test=ones
+        )
+        # A file of another format is noticed before the training.
+        done = self.torch_job(1, "--format", "libsvm", test=self.clicks / "test-000.tfrecord")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("test-000.tfrecord", done.stderr)
+        self.assertNotIn("AUC", done.stdout)
+
+    def test_fifos_that_are_refused(self):
+        for ranks, options, words in (
+            (1, ("--fifo", "--epochs", 2), "'a' has no {epoch}"),
+            (2, ("--fifo",), "a multiple of this number of FIFOs"),
+        ):
+            with self.subTest(words=words):
+                done = self.torch_job(ranks, *options, train=["a"])
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(words, done.stderr)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 use of FIFOs. The AUC comes close to the best one. A job that was stopped continues exactly where it stopped.
 """
 
+import os
 import unittest
 
 from deepfm_job import DeepFmTest, run
@@ -30,16 +31,35 @@ class Agreement(DeepFmTest):
     def test_ranks_with_different_shares_agree(self):
         # 5 ranks × 40 samples do not fill a batch of 203, and the last batch has 106 samples.
         one = self.train("one", 1, "--batch", 203)
+        self.assertNotIn("batch: ", self.output)
         self.check_close(self.train("three", 3, "--batch", 203)[1], one[1])
+        self.assertIn("batch: 203 samples over 3 processes, 67 or 68 on each; ", self.output)
+        self.assertRegex(self.output, r"job: \d+\.\d s on 3 ranks, 99 steps, 20000 samples, ")
 
     def test_replicas_agree_with_processes(self):
         # In one process the replicas add up the gradients in the order of the ranks, so even the bits are the same.
         ranks = self.train("ranks", 4)
         self.assertEqual(self.train("replicas", 1, "--replicas", 4), ranks)
         self.check_close(self.train("both", 2, "--replicas", 2)[1], ranks[1])
-        # 3 replicas do not get the same numbers of samples, and the last batch has 106 samples.
-        uneven = self.train("uneven", 2, "--replicas", 3, "--batch", 203)
-        self.check_close(uneven[1], self.train("one", 1, "--batch", 203)[1])
+        # The last batch has 8 samples for 6 replicas.
+        uneven = self.train("uneven", 2, "--replicas", 3, "--batch", 204)
+        self.check_close(uneven[1], self.train("one", 1, "--batch", 204)[1])
+
+    @unittest.skipUnless(os.environ["DEEPFM_DEFINITIONS"] == "DEEPFM_HAS_ONEDNN", "deepfm was built without oneDNN")
+    def test_libraries_of_the_dense_layers_agree(self):
+        # Both libraries compute the same sums in other orders, like jobs with other numbers of ranks. So the same
+        # tolerances hold.
+        eigen = self.train("eigen", 2)
+        saving = ("--checkpoint-dir", self.folder / "run")
+        onednn = self.train("onednn", 2, "--library", "onednn", *saving)
+        self.assertNotEqual(onednn[1], eigen[1])  # otherwise, Eigen has computed both
+        self.assertLess(abs(onednn[0] - eigen[0]), 0.002)
+        self.check_close(onednn[1], eigen[1])
+        # The replicas compute on other threads, in the order of the ranks.
+        self.assertEqual(self.train("replicas", 1, "--library", "onednn", "--replicas", 2), onednn)
+        # A checkpoint does not depend on the library. Both compute the same AUC, which is rounded to 6 digits.
+        area = self.train("resumed", 2, "--library", "eigen", *saving)[0]
+        self.assertAlmostEqual(area, onednn[0], places=5)
 
     def test_formats_give_the_same_bits(self):
         records = self.train("records", 2)
@@ -98,6 +118,7 @@ class Resuming(DeepFmTest):
         paths = {"train": [self.folder / "part-*.libsvm"], "test": self.clicks / "test-*.libsvm"}
         options = ("--epochs", 2, "--shuffle", 1000)
         area, whole = self.train("whole", 2, *options, **paths)
+        self.assertNotIn("of the last", self.output)
 
         # A damaged line stops the job in the middle of the first epoch. Then the line is repaired and the job started
         # again.
@@ -127,6 +148,10 @@ class Resuming(DeepFmTest):
                 else:
                     self.assertGreater(first, 0)
                     self.assertLess(first, 100)
+                    self.assertRegex(
+                        self.output, rf"epoch 1/2  loss \S+ \(of the last {100 - first} of 100 steps\)  test"
+                    )
+                    self.assertRegex(self.output, r"epoch 2/2  loss \S+  test loss")
                 for (step, loss), (_, wanted) in zip(rest, whole[first:], strict=True):
                     self.assertLess(abs(loss - wanted), 1e-2 * wanted, f"step {step}")
 

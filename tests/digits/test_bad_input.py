@@ -109,6 +109,7 @@ class WrongOptions(DigitsTest):
             ("--momentum", "1.5"): ("--momentum",),
             ("--seed", "-1"): ("--seed", "-1"),
             ("--no-such-option",): ("--no-such-option",),
+            ("--lr-policy", "adasum", "--compression", "fp16"): ("--lr-policy adasum", "--compression fp16"),
         }.items():
             with self.subTest(options=options):
                 self.refused(alone(1, self.program("run", *options)), *words)

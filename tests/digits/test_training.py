@@ -169,9 +169,13 @@ class Results(DigitsTest):
         self.train(alone, 1, "run", "--epochs", "2")
         picture = xml.etree.ElementTree.fromstring(content(self.path("run"), "curve.svg"))
         namespace = "{http://www.w3.org/2000/svg}"
-        lines = [line.get("points").split() for line in picture.iter(namespace + "polyline")]
-        self.assertEqual([len(points) for points in lines], [len(rows(self.path("run"))), 2])
-        self.assertTrue({"loss", "accuracy", "step"} <= {text.text for text in picture.iter(namespace + "text")})
+        curves = [path for path in picture.iter(namespace + "path") if path.get("d").count("L") > 0]
+        self.assertEqual(
+            [path.get("d").count("L") + 1 for path in curves if path.get("fill") == "none"],
+            [len(rows(self.path("run"))), 2],
+        )
+        texts = {text.text for text in picture.iter(namespace + "text")}
+        self.assertTrue({"loss", "error rate on the held-out images", "step"} <= texts)
 
     def test_checkpoints_hold_parameters_and_velocities(self):
         self.train(alone, 1, "run", "--epochs", "1")
@@ -196,7 +200,7 @@ class Results(DigitsTest):
             pass
         os.close(main)
         self.assertEqual(job.wait(timeout=DEADLINE), 0)
-        self.assertRegex(shown, rb"epoch 1/1 \[#*\.*\] loss")
+        self.assertRegex(shown, rb"epoch 1/1 \[#*\.*\] \d+/\d+ loss")
 
 
 class LearningRates(DigitsTest):
@@ -217,6 +221,22 @@ class LearningRates(DigitsTest):
         self.assertEqual(set(linear), {0.004})
         sqrt = self.rates(4, "--epochs", "1", "--lr", "0.001", "--lr-policy", "sqrt", "--warmup-epochs", "0")
         self.assertEqual(set(sqrt), {0.002})
+
+    def test_adasum_moves_at_least_as_far_as_the_mean_gradient(self):
+        # One process: Adasum of one gradient is this gradient.
+        for policy in ("none", "adasum"):
+            self.train(alone, 1, f"one-{policy}", "--epochs", "1", "--lr-policy", policy)
+        self.assertEqual(content(self.path("one-none"), "curve.csv"), content(self.path("one-adasum"), "curve.csv"))
+        # Two processes: Adasum gives the mean of equal gradients, and twice the mean of orthogonal gradients. At a small
+        # rate, the loss therefore falls faster. Without the factor of the number of processes, it would fall slower.
+        last = {}
+        for policy in ("none", "adasum"):
+            options = ("--epochs", "2", "--lr", "0.002", "--lr-policy", policy)
+            self.train(direct, 2, f"two-{policy}", *options)
+            table = rows(self.path(f"two-{policy}"))
+            self.assertEqual({float(row["learning_rate"]) for row in table}, {0.002})
+            last[policy] = sum(float(row["loss"]) for row in table[len(table) // 2 :])
+        self.assertLess(last["adasum"], 0.9 * last["none"])
 
 
 def tearDownModule():

@@ -15,21 +15,10 @@
 #include "base/system/control_groups.hpp"
 #include "tests/faults/faults.hpp"
 #include "tests/support/check_passed.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace rueda::tests {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 std::uint64_t mapped_bytes() {
     std::ifstream file("/proc/self/statm");

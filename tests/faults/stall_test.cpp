@@ -331,7 +331,7 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
         {.as = RanksAs::processes}));
 }
 
-TEST_CASE("a shutdown with a time limit can be gone on with", "[faults]") {
+TEST_CASE("a shutdown whose time limit has passed can be called again", "[faults]") {
     check_passed(run_clients(
         2, test_config(),
         [](RankContext& context, RuntimeClient& client) {

@@ -78,8 +78,8 @@ inline void check_column(const Column& column, std::size_t rows) {
     expect(column.data.size() == static_cast<std::size_t>(offsets.back()) * value);
 }
 
-/// Splits and parses the bytes, and checks that batches are consistent, that the pieces in which the bytes arrive do
-/// not matter, and that each record is either a row or counted as malformed.
+/// Splits and parses the bytes. Checks that batches are consistent, and that each record is either a row or counted as
+/// malformed. The result must not depend on the pieces in which the bytes arrive.
 inline void check_format(const Format& format, const std::string& header, std::string_view input, std::size_t first) {
     const PaddedBytes bytes(input);
     const SplitRecords records = split(format, header, bytes.view(), first % (input.size() + 1));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes what `rueda top` reads from a rueda on another host. The first byte chooses whether the input is the whole
-// output of mpirun, or a stream of lines that arrives in pieces. Whatever the other host sends, the lines of the screen
-// must not contain characters that control a terminal, and an accepted view must survive the way to a further host.
+// output of mpirun, or a stream of lines that arrives in pieces. The other host may send anything. The lines of the
+// screen must not contain characters that control a terminal. An accepted view must be the same after it was sent on to
+// a further host.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -18,6 +18,7 @@
 #include "launcher/gpus/rank_gpus.hpp"
 #include "launcher/hosts/hosts.hpp"
 #include "launcher/hosts/placement.hpp"
+#include "launcher/jobs/job_note.hpp"
 #include "launcher/options/config_file.hpp"
 #include "launcher/options/custom_mpi_options.hpp"
 #include "launcher/options/env_file.hpp"
@@ -28,6 +29,7 @@
 #include "launcher/start/master_choice.hpp"
 #include "launcher/supervisor/agent_order.hpp"
 #include "launcher/supervisor/supervisor_protocol.hpp"
+#include "launcher/top/choose_job.hpp"
 
 namespace {
 
@@ -124,7 +126,7 @@ void check_reports(const std::string& text) {
         RankEnd same;
         read_report(again, same);
         expect(encode_report(same) == again);
-        repeated.add(steps);
+        repeated.add(steps, steps.last % 2 == 0);
         all = joined(all, steps);
         expect(repeated.count() >= 0 && repeated.are_known() == all.is_known() && repeated.reached() == all.last);
     }
@@ -203,6 +205,13 @@ void check(unsigned reader, const std::string& text) {
             return check_order(text);
         case 11:
             return check_rendezvous(text);
+        case 12:
+            if (const auto job = parse_launched_job(text)) {
+                expect(job->hosts.size() > 1);
+                const auto again = parse_launched_job(describe_job(job->token, job->hosts));
+                expect(again && again->token == job->token && again->hosts == job->hosts);
+            }
+            return;
         default:
             (void)recognise_mpi_launcher("m", text);
             (void)read_doctor_echo("h", text, 0, 1);

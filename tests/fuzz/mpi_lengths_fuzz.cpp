@@ -66,6 +66,7 @@ public:
     bool initialized() override { return true; }
     bool finalized() override { return false; }
     std::string library_version() override { return fmt::format("{} v1.2.3", name_of(own_mpi_abi())); }
+    bool is_cuda_aware() override { return false; }
     Result<int> init_thread(int /*required*/) override { return MPI_THREAD_MULTIPLE; }
     Result<int> query_thread() override { return MPI_THREAD_MULTIPLE; }
     Status finalize() override { return {}; }

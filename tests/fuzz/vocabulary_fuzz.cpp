@@ -20,7 +20,7 @@ using fuzz::expect;
 
 constexpr std::int64_t kMost = 6;
 
-/// Terms that were accepted are found again, and their lines give the same terms.
+/// Each accepted term must be found again. A file with these terms must give the same terms.
 void check_table(const TermTable& table) {
     std::string lines;
     expect(table.size() <= kMost);

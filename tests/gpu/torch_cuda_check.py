@@ -237,6 +237,19 @@ def refusals() -> None:
     refuses("out=", lambda: rueda.allreduce(rueda.TensorView(0, (0,), rueda.DType.float32, None, True, DEVICE.index)))
 
 
+@check
+def graph_capture_is_refused() -> None:
+    tensor = torch.full((9,), float(RANK), device=DEVICE)
+
+    def capture() -> None:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            hvd.allreduce_async(tensor, name="in a capture", op=hvd.Sum)
+
+    refuses("captures a CUDA graph", capture)
+    got = hvd.allreduce(tensor, name="in a capture", op=hvd.Sum)  # the refused call has left nothing behind
+    same(got, torch.full((9,), float(sum(range(SIZE)))), "the sum after a refused capture")
+
+
 # --- streams and memory -----------------------------------------------------------------------------------------------
 
 

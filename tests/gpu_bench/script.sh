@@ -37,7 +37,7 @@ expect_text "no NVIDIA GPU"
 
 # A dry run must print every step that the help lists.
 expect 0 "$source/scripts/gpu" --build "$build" --dry-run
-for step in doctor kernels check-1 check-2-shared check-2-ipc-dies check-2 check-2-ipc replicas-1 replicas-2-shared digits deepfm \
+for step in doctor kernels check-1 check-1-own-gpu check-2-shared check-2-shared-nccl check-2-shared-nccl-dies check-2-ipc-dies check-2 check-2-ipc replicas-1 replicas-2-shared digits deepfm \
     torch-check-1 torch-check-2-shared bench-kernels bench-1 bench-2-shared bench-2-staged bench-2 bench-2-ipc bench-torch-1 bench-torch-2-shared sanitizer; do
     expect_text "  $step (at most "
 done

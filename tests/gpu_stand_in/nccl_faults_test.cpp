@@ -248,7 +248,7 @@ TEST_CASE("Aborts one by one wait for each other's kernels, and a group of abort
     set_nccl_progress_calls(0);
     set_one_nccl_kernel_at_a_time(false);
     const NcclUniqueId ids[] = {make_id(), make_id()};
-    // the aborting thread stores it with release; the other thread loads it with acquire
+    // The aborting thread stores this flag with release. The other thread loads the flag with acquire.
     std::atomic<bool> has_aborted{false};
     const OnDevice other_device(1);
     NcclCommunicator others[2];

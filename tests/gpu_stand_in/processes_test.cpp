@@ -16,7 +16,7 @@ namespace {
 
 /// Memory for messages between the processes of a test.
 struct Board {
-    /// Accessed by barrier() with acq_rel; the partners are the same accesses in the other processes.
+    /// barrier() accesses this counter with acq_rel, in all processes.
     std::atomic<int> arrived{0};
     int processes = 0;
     NcclUniqueId id{};

@@ -157,7 +157,7 @@ TEST_CASE("A host function that calls the driver is reported", "[unit]") {
     CHECK(has_violation("cuEventQuery was called by a host function"));
 }
 
-TEST_CASE("Delays apply to the operations with the name", "[unit]") {
+TEST_CASE("Only operations whose label contains the text are delayed", "[unit]") {
     using namespace std::chrono_literals;
     reset(1, 1);
     const OnDevice device(0);

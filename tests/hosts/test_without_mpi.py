@@ -81,7 +81,7 @@ class Operations(WithoutMpi):
         self.assertEqual(job.returncode, 0)
 
     def test_ranks_get_their_variables(self):
-        # The secrets of the job must not reach the programs, except the one by which the ranks recognise each other.
+        # Only one secret of the job may reach the programs: the one by which the ranks recognise each other.
         script = (
             'echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $RUEDA_RANK/$RUEDA_SIZE $MODE $(hostname) $PWD '
             '${RUEDARUN_CONTROL-none} ${RUEDARUN_RANK-none} ${#RUEDA_RENDEZVOUS_SECRET} ${MASTER_PORT:+port}"'

@@ -50,7 +50,7 @@ public:
     explicit Server(Serve serve) : serve_(std::move(serve)), thread_([this] { run(); }) {}
     ~Server() { stop(); }
     void stop() {
-        ends_.store(true, std::memory_order_release);  // partner: the acquire load in is_over()
+        ends_.store(true, std::memory_order_release);  // is_over() loads this flag with acquire
         if (thread_.joinable()) {
             thread_.join();
         }
@@ -76,7 +76,7 @@ public:
         static_cast<void>(::send(socket, text.data(), text.size(), MSG_NOSIGNAL) == 0);
     }
 
-    std::string received;  ///< only this object's thread writes it; read it after stop()
+    std::string received;  ///< only this object's thread writes this text; read it after stop()
     int connections = 0;
 
 private:

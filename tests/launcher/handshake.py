@@ -78,7 +78,7 @@ def greet(link, secret):
 
 
 class Attacker:
-    """Listens at many ports. What it does with a connection depends on `mode`: silent, close, reflect or web."""
+    """Listens at many ports. `mode` says what it does with a connection: silent, close, reflect or web."""
 
     def __init__(self, mode, address, ports, file):
         self.mode = mode

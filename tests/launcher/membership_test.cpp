@@ -224,6 +224,19 @@ TEST_CASE("the cooldown of a host doubles with each failure, up to its limit", "
     }
 }
 
+TEST_CASE("the loss of a host with several workers is one failure of the host", "[unit]") {
+    Membership membership = running_job(plan_of(4, 1, 4), 4);
+    for (const int lost : {1, 2, 3}) {
+        membership.ended(lost, Ending::failed, kBegin + milliseconds(lost));
+    }
+    membership.waits(0, kBegin + seconds(1));
+    static_cast<void>(membership.take_actions());
+    membership.advance(kBegin + seconds(10));
+    CHECK(actions_of(membership).empty());
+    membership.advance(kBegin + milliseconds(10003));
+    CHECK(actions_of(membership).size() == 3);  // all three are replaced
+}
+
 TEST_CASE("a program that cannot be started is not tried all the time, even without a cooldown", "[unit]") {
     ElasticPlan plan = plan_of(2, 1, 2);
     plan.cooldown_least = plan.cooldown_most = seconds(0);
@@ -355,10 +368,9 @@ TEST_CASE("the output of the discovery script is read", "[unit]") {
     CHECK(discovered.notes.empty());
     discovered = read_discovered_hosts("localhost\nother:4\n", plan);
     REQUIRE(discovered.hosts);
-    CHECK(discovered.hosts->empty());
-    REQUIRE(discovered.notes.size() == 2);
+    CHECK(*discovered.hosts == std::vector<Host>{{"other", 4, 0}});
+    REQUIRE(discovered.notes.size() == 1);
     CHECK(discovered.notes[0].find("no number of slots") != std::string::npos);
-    CHECK(discovered.notes[1].find("'other', which is not this host") != std::string::npos);
     plan.slots_per_host = 2;
     CHECK(*read_discovered_hosts("localhost\n", plan).hosts == std::vector<Host>{{"localhost", 2, 0}});
     discovered = read_discovered_hosts("localhost:many\n", plan);

@@ -48,6 +48,20 @@ Surroundings machine_without_mpi() {
     return around;
 }
 
+Surroundings cluster() {
+    Surroundings around = machine_with_mpi();
+    around.host_names = {"here", "localhost", "10.0.0.1"};
+    around.environment = {{"PATH", "/bin"}, {"HOME", "/root"}, {"NCCL_DEBUG", "INFO"}, {"RUEDA_LOG_LEVEL", "info"}};
+    return around;
+}
+
+Options on_hosts(const std::string& hosts) {
+    Options options;
+    options.hosts = hosts;
+    options.program = {"./train"};
+    return options;
+}
+
 LaunchPlan planned(const Options& options, const Surroundings& around) {
     Result<LaunchPlan> plan = make_plan(options, around);
     INFO(plan.status().message());
@@ -299,7 +313,7 @@ TEST_CASE("ruedarun says which threads the ranks get, and has a switch for it", 
     CHECK(variable(without, around, "MKL_NUM_THREADS") == "(none)");
     CHECK(without.about_threads.empty());
     CHECK(says(without, "OMP_NUM_THREADS and similar variables are not set: --no-thread-variables"));
-    // the supervisors must not set them either
+    // The supervisors must not set these variables either.
     CHECK(has(without.mpirun, {"--rank-supervisor", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
                                "KMP_BLOCKTIME", "--"}));
 
@@ -391,13 +405,14 @@ TEST_CASE("the numbers of ranks of an elastic job", "[unit]") {
     CHECK(plan.elastic->first == 2);
     CHECK(plan.elastic->least == 2);
     CHECK(plan.elastic->most == 4);
-    CHECK(plan.elastic->slots == 2);
+    CHECK(plan.elastic->hosts == std::vector<Host>{{"localhost", 2, 0}});
     CHECK(plan.output == OutputMode::prefixed);
     options.ranks.reset();
     options.elastic.least = 1;
     plan = planned(options, machine_with_mpi());
     CHECK(plan.elastic->first == 4);  // without -np the job uses all slots that it may use
-    CHECK(plan.elastic->slots == 4);
+    CHECK(plan.elastic->hosts == std::vector<Host>{{"localhost", 4, 0}});
+    CHECK_FALSE(plan.elastic->may_use_other_hosts);
     options.elastic.least.reset();
     CHECK(planned(options, machine_with_mpi()).elastic->least == 4);  // --min-np is -np, and -np is --max-np
     options.elastic.least = 1;
@@ -415,22 +430,18 @@ TEST_CASE("the ranks of an elastic job have threads for the largest number of ra
     options.ranks = 1;
     options.elastic.most = 2;
     options.elastic.slots_per_host = 2;
-    const Surroundings around = machine_without_mpi();  // it has 4 cores
+    const Surroundings around = machine_without_mpi();  // this machine has 4 cores
     LaunchPlan plan = planned(options, around);
     CHECK(variable(plan, around, "OMP_NUM_THREADS") == "2");
     CHECK(plan.about_threads.find("for at most 2 ranks") != std::string::npos);
     options.elastic.slots_per_host.reset();
     CHECK(variable(planned(options, around), around, "OMP_NUM_THREADS") == "4");  // there is one slot
     options.elastic.discovery_script = "./slots";
-    plan = planned(options, around);
-    CHECK(variable(plan, around, "OMP_NUM_THREADS") == "2");
-    CHECK(plan.elastic->cores == 0);
-    // Without --max-np only the script limits the number of ranks, so the workers divide the cores when they start.
-    options.elastic.most.reset();
+    // A script may name other hosts, so the workers divide the cores of their host when they start.
     plan = planned(options, around);
     CHECK(variable(plan, around, "OMP_NUM_THREADS") == "(none)");
     CHECK(plan.elastic->cores == 4);
-    CHECK(plan.about_threads.find("divided by the slots") != std::string::npos);
+    CHECK(plan.about_threads.find("divided by the slots that the host has") != std::string::npos);
     options.thread_variables = false;
     CHECK(planned(options, around).elastic->cores == 0);
 }
@@ -472,15 +483,45 @@ TEST_CASE("elastic jobs that are not possible", "[unit]") {
     const auto message = [&] { return make_plan(options, machine_with_mpi()).status().message(); };
     CHECK(make_plan(options, machine_with_mpi()).is_ok());
     options.elastic.least = 3;
-    CHECK(message().find("--min-np <= -np <= --max-np") != std::string::npos);
+    CHECK(message() ==
+          "an elastic job cannot have 2 ranks at first (-np), 3 at least (--min-np) and 3 at most (the default of "
+          "--max-np); expected --min-np <= -np <= --max-np");
     options.elastic.least = 1;
     options.gpus_per_rank = 1;
     CHECK(message().find("--gpus-per-rank") != std::string::npos);
     options.gpus_per_rank.reset();
-    options.hosts = "other:2";
-    CHECK(message().find("runs on one host, and other is another one") != std::string::npos);
+    options.hosts = "here:1,other:1";
+    options.elastic.least = 3;
+    options.ranks = 4;
+    CHECK(message().find("here:1, other:1 has 2 slots, and the job needs at least 3 ranks") == 0);
     options.elastic.discovery_script = "./slots";
     CHECK(message().find("both name hosts") != std::string::npos);
+}
+
+TEST_CASE("an elastic job on several hosts", "[unit]") {
+    Options options = on_hosts("here:2,other:3,third");
+    options.elastic.least = 1;
+    options.ranks = 6;
+    options.ssh_port = 2222;
+    const LaunchPlan plan = planned(options, cluster());
+    CHECK(plan.way == LaunchWay::direct);
+    CHECK(plan.elastic->may_use_other_hosts);
+    CHECK(plan.elastic->hosts == std::vector<Host>{{"here", 2, 0}, {"other", 3, 0}, {"third", 2, 0}});
+    CHECK(plan.ranks == 6);
+    CHECK(plan.runs_here);
+    CHECK(plan.supervisor_program == "/usr/bin/ruedarun");
+    CHECK(plan.supervisor_arguments == Words{"--", "./train"});
+    CHECK(std::find(plan.travelling.begin(), plan.travelling.end(), "NCCL_DEBUG") != plan.travelling.end());
+    CHECK(variable(plan, cluster(), "OMP_NUM_THREADS") == "(none)");
+    CHECK(plan.elastic->cores == 4);
+    const std::string text = describe_as_shell(plan);
+    CHECK(text.find("# hosts and slots: here:2, other:3, third:2\n") == 0);
+    CHECK(text.find("-p 2222 HOST 'exec /usr/bin/ruedarun --host-agent 0'") != std::string::npos);
+    options.hosts = "other:3";
+    options.ranks = 3;
+    CHECK_FALSE(planned(options, cluster()).runs_here);
+    options.hosts = "here:2,localhost:1";  // these names are this host
+    CHECK_FALSE(planned(options, cluster()).elastic->may_use_other_hosts);
 }
 
 TEST_CASE("a wrong setting is found before anything starts", "[unit]") {
@@ -553,20 +594,6 @@ TEST_CASE("versions of all launchers", "[unit]") {
 }
 
 /// Returns a cluster in which this machine is the host "here".
-Surroundings cluster() {
-    Surroundings around = machine_with_mpi();
-    around.host_names = {"here", "localhost", "10.0.0.1"};
-    around.environment = {{"PATH", "/bin"}, {"HOME", "/root"}, {"NCCL_DEBUG", "INFO"}, {"RUEDA_LOG_LEVEL", "info"}};
-    return around;
-}
-
-Options on_hosts(const std::string& hosts) {
-    Options options;
-    options.hosts = hosts;
-    options.program = {"./train"};
-    return options;
-}
-
 TEST_CASE("hosts that all mean this one count as one host", "[unit]") {
     for (const char* hosts : {"localhost:3", "here:2,10.0.0.1:1"}) {
         CAPTURE(hosts);
@@ -632,6 +659,11 @@ TEST_CASE("several hosts without MPI", "[unit]") {
     CHECK_FALSE(has(plan.travelling, {"RUEDA_RENDEZVOUS_SECRET"}));
     CHECK(says(plan, "started without mpirun, through ssh: --no-mpi"));
     CHECK(says(plan, "their data goes over UCX"));
+    CHECK_FALSE(says(plan, "--network-interfaces"));
+    options.interfaces = {"eth0"};
+    CHECK(says(planned(options, around), "UCX_NET_DEVICES names the interfaces of UCX"));
+    around.environment["UCX_NET_DEVICES"] = "ib0";
+    CHECK_FALSE(says(planned(options, around), "--network-interfaces"));
     CHECK(describe_as_shell(plan) ==
           "# ruedarun starts an agent on each host, and sends it the variables and the program; no MPI is used\n"
           "# ranks 0 to 1 on b: ssh -x -T -o BatchMode=yes -p 2222 -i 'my key' b 'exec /usr/bin/ruedarun --host-agent "
@@ -718,14 +750,14 @@ TEST_CASE("the variables that a supervisor sets on its host", "[unit]") {
 }
 
 TEST_CASE("a rank that its launcher binds gets no more threads than it has cores", "[unit]") {
-    // mpirun -np 4 --map-by slot:PE=2 --bind-to core on 16 cores, the same without PE, bound to one of two sockets, and
-    // not bound
+    // mpirun starts four ranks on a host with 16 cores. It binds them with --map-by slot:PE=2 --bind-to core, then
+    // without PE, then to one of two sockets, and at last not at all.
     CHECK(threads_of_a_rank({.together = 16, .own = 2}, 4) == 2);
     CHECK(threads_of_a_rank({.together = 16, .own = 1}, 4) == 1);
     CHECK(threads_of_a_rank({.together = 16, .own = 8}, 4) == 4);
     CHECK(threads_of_a_rank({.together = 16, .own = 16}, 4) == 4);
     CHECK(threads_of_a_rank({.together = 2.5, .own = 16}, 4) == 1);
-    // srun --ntasks-per-node=2 --cpus-per-task=8 on a host with 64 cores: the mask of slurmstepd has all of them
+    // srun --ntasks-per-node=2 --cpus-per-task=8 on a host with 64 cores: the mask of slurmstepd has all 64 cores
     const RankCores under_srun = within_slurm_job({.together = 64, .own = 8}, {{"SLURM_CPUS_ON_NODE", "16"}});
     CHECK(under_srun.together == 16);
     CHECK(threads_of_a_rank(under_srun, 2) == 8);

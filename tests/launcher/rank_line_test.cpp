@@ -110,22 +110,26 @@ TEST_CASE("a file that is not a step file is left alone, and wrong numbers in on
 
 TEST_CASE("steps that attempts began again are counted", "[unit]") {
     RepeatedSteps steps;
-    steps.add({});
+    steps.add({}, false);
     CHECK_FALSE(steps.are_known());
-    steps.add({0, 9});
+    steps.add({0, 9}, false);  // the steps 0 to 8 were completed
     CHECK(steps.count() == 0);
-    steps.add({5, 7});  // this attempt failed before it repeated all earlier steps
-    CHECK(steps.count() == 3);
-    steps.add({6, 20});
-    CHECK(steps.count() == 7);
-    steps.add({21, 30});
-    steps.add({});
+    steps.add({5, 7}, false);  // this attempt failed before it repeated all earlier steps; it completed 5 and 6 again
+    CHECK(steps.count() == 2);
+    steps.add({6, 20}, false);  // 6, 7 and 8
+    CHECK(steps.count() == 5);
+    steps.add({20, 25}, false);  // the attempt before had begun step 20, but had not completed it
+    CHECK(steps.count() == 5);
+    steps.add({30, 30}, false);
+    steps.add({}, false);
+    CHECK(steps.count() == 5);
+    steps.add({27, 28}, true);
     CHECK(steps.count() == 7);
     CHECK(steps.reached() == 30);
     CHECK(steps.are_known());
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     for (int attempt = 0; attempt < 4; ++attempt) {
-        steps.add({0, kMost - 1});  // the count must not overflow, whatever values a program has written
+        steps.add({0, kMost - 1}, true);  // the count must not overflow, whatever values a program has written
     }
     CHECK(steps.count() == kMost);
     CHECK(steps.reached() == kMost - 1);

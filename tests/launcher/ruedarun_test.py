@@ -76,7 +76,8 @@ def state_of(pid):
 
 
 def is_alive(pid):
-    """Returns whether the process runs. A zombie (a dead process for which its parent has not waited) does not."""
+    """Returns whether the process runs. A zombie (a dead process for which its parent has not waited) does not count as
+    running."""
     return state_of(pid) not in "ZX"
 
 
@@ -856,7 +857,8 @@ class BothWays:
         done = self.launch(2, "--max-restarts", 2, *python(self.STEPS), library)
         self.assertEqual(done.status, 0, done.err)
         self.assertEqual(done.err.count("s are lost, in step 7; starting"), 2, done.err)
-        self.assertRegex(done.err, r"was started 3 times and ended well; .* failed; 4 of 12 steps were done again")
+        # Step 7 was begun twice, but rank 1 died in it. So only the steps 4, 5 and 6 were completed twice.
+        self.assertRegex(done.err, r"was started 3 times and ended well; .* failed; 3 of 12 steps were done again")
 
     def test_another_number_of_ranks_in_world_size_is_said_once(self):
         library = pathlib.Path(RUEDARUN).resolve().parent.parent / "lib" / "librueda.so"
@@ -1337,8 +1339,8 @@ class SeveralHosts(BothWays, LauncherTest):
             self.assertEqual((done.status, done.out.split()[1::2]), (0, [address] * 2), done.err)
 
     def test_the_place_of_rank_0_can_be_reached_from_all_hosts(self):
-        """The supervisors of both ranks connect to ruedarun at 10.78.0.1, an address of the first host. Rank 0's host is
-        in this network too, as 10.78.0.2. But rank 1's host reaches only the first host in it."""
+        """The supervisors of both ranks connect to ruedarun at 10.78.0.1, an address of the first host. Rank 0's host
+        is in this network too, as 10.78.0.2. But in this network, rank 1's host reaches only the first host."""
         hosts = self.own_hosts(3)
         between = f"link add extra type veth peer name extra netns {hosts.holders[2].pid}"
         for host, words in (
@@ -1505,7 +1507,7 @@ class SeveralHosts(BothWays, LauncherTest):
         mpirun = [pid for pid, line in marked_processes().items() if line.split()[0].endswith("mpirun")]
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
-        for process_folder in pathlib.Path("/proc").glob("[0-9]*"):  # the ssh of the test hosts is among them
+        for process_folder in pathlib.Path("/proc").glob("[0-9]*"):  # also finds the ssh processes of the test hosts
             with contextlib.suppress(OSError):  # some processes end meanwhile
                 self.assertNotIn(secret, (process_folder / "cmdline").read_bytes())
         script = handshake.__file__
@@ -1524,7 +1526,8 @@ class SeveralHosts(BothWays, LauncherTest):
         for words in (b"GET / HTTP/1.0\r\n\r\n", handshake.frame(secret, 0, 1, 0, secret), b"\xff" * 100):
             self.assertEqual(tell("send", words.hex()), "closed")
         self.assertEqual(tell("connect", "x" * len(secret)), "not proven, closed")
-        self.assertEqual(tell("connect", secret.decode()), "proven, closed")  # its rank is already connected
+        # the process names a rank that is already connected
+        self.assertEqual(tell("connect", secret.decode()), "proven, closed")
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
         done = Done(process.returncode, out, err, 0)
@@ -1566,7 +1569,8 @@ class SeveralHosts(BothWays, LauncherTest):
             begin = time.monotonic()
             show = self.WHERE + "\nprint(os.environ['MASTER_ADDR'])"
             done = self.run_it("-H", "rueda-h0:1,rueda-h1:1", *python(show))
-            self.assertLess(time.monotonic() - begin, 10)  # the attacker's silence delays the job by 0.3 s at most
+            # The attacker's silence delays the job by 0.3 s at most. A job that waits for it fails after 60 s.
+            self.assertLess(time.monotonic() - begin, 30)
         finally:
             attacker.kill()
             attacker.communicate()
@@ -1689,8 +1693,8 @@ wait
 """
     TRAINER = "#!/bin/sh\necho rank $RANK of $WORLD_SIZE with $OMP_NUM_THREADS\n"
 
-    # The fields of the API kubeflow.org/v2beta1 of the MPI operator that a job sets, without the templates of pods, of
-    # which only the fields that the recipe needs are listed. A tuple has the values that the API allows.
+    # The fields that a job of the MPI operator can set (API kubeflow.org/v2beta1). For the templates of pods, only the
+    # fields that the recipe needs are listed. A tuple has the values that the API allows.
     POD = {
         "metadata": {"labels": dict},
         "spec": {
@@ -1934,6 +1938,18 @@ wait
         self.assertEqual(done.status, 0, done.err)
         self.check_ranks_of_this_host(done, 2)
 
+    def test_sagemakers_entry_point_names_a_wrong_configuration(self):
+        file = self.folder / "resourceconfig.json"
+        for text in (None, "{", '{"hosts": []}', '{"hosts": ["algo-1"]}'):
+            with self.subTest(text=text):
+                if text is not None:
+                    file.write_text(text)
+                done = self.run_script("entry.sh", CONFIG=str(file), TRAINER="./trainer")
+                self.assertEqual((done.status, done.out), (1, ""))
+                lines = done.err.splitlines()
+                self.assertEqual(len(lines), 1, done.err)
+                self.assertTrue(lines[0].startswith(f"entry.sh: the file {file} does not name the hosts"), done.err)
+
     def test_sagemakers_first_host_waits_for_the_ssh_servers_of_the_others(self):
         # The stand-in for ssh reaches algo-2 at the second try, and algo-3 never.
         self.write_program(
@@ -1984,6 +2000,61 @@ wait
                 mentioned |= set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", unquoted))
         self.assertGreater(len(mentioned), 10, mentioned)
         self.assertEqual(mentioned - self.known_options() - flags_of_horovodrun, set())
+
+    @staticmethod
+    def packages_of_this_system():
+        """Returns, for each installed package, the fields of its entry in dpkg's list."""
+        entries = pathlib.Path("/var/lib/dpkg/status").read_text().split("\n\n")
+        found = [dict(re.findall(r"^(\S+): (.*)$", entry, re.MULTILINE)) for entry in entries]
+        return {entry["Package"]: entry for entry in found if "installed" in entry.get("Status", "").split()}
+
+    @staticmethod
+    def with_dependencies(names, packages):
+        """Returns the packages that these packages bring, as far as they are installed here."""
+        found, waiting = set(), list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in found:
+                continue
+            found.add(name)
+            entry = packages.get(name, {})
+            lists = entry.get("Depends", "") + "," + entry.get("Pre-Depends", "")
+            waiting += [match for match in re.findall(r"(?:^|,)\s*([a-z0-9][a-z0-9.+-]*)", lists)]
+        return found
+
+    def test_the_image_has_the_libraries_of_what_it_copies(self):
+        system = pathlib.Path("/etc/os-release").read_text()
+        if not all(line in system for line in ("ID=debian\n", 'VERSION_ID="12"')):
+            self.skipTest("the image is a Debian 12, and this system is not")
+        build = pathlib.Path(RUEDARUN).resolve().parent.parent
+        copied = [build / "bin" / name for name in ("ruedarun", "rueda", "digits")]
+        copied += [build / "lib" / f"librueda{name}.so" for name in ("", "_mpi", "_ucx", "_cuda")]
+        copied += (build / "python" / "rueda").glob("_native*.so")
+        copied = [file for file in copied if file.exists()]
+        listed = subprocess.run(["readelf", "-d", *copied], capture_output=True, text=True, check=True).stdout
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", listed)) - {"librueda.so.0"}
+        self.assertIn("libmpi.so.40", needed)
+        owners = subprocess.run(["dpkg", "-S", *needed], capture_output=True, text=True, check=True).stdout
+        packages = self.packages_of_this_system()
+        base = [name for name, entry in packages.items() if entry.get("Priority") == "required" or name == "apt"]
+        image = self.text_of("dockerfile")
+        last_stage = image[image.rindex("FROM ") :].replace("\\\n", " ")
+        installs = re.findall(r"apt-get install -y --no-install-recommends (.*)", last_stage)
+        named = " ".join(installs).split()
+        there = self.with_dependencies([*base, *named], packages)
+        for library in sorted(needed):
+            with self.subTest(library=library):
+                found = set(re.findall(rf"^([^:\s]+)(?::\S+)?: \S*/{re.escape(library)}$", owners, re.MULTILINE))
+                self.assertTrue(found & there, f"{library} is in {found}")
+
+    def test_the_image_builds_what_it_copies(self):
+        image = self.text_of("dockerfile").replace("\\\n", " ")
+        # The quick start builds only a part of what is installed.
+        self.assertLess(image.index("scripts/quickstart --yes"), image.index("cmake --build --preset release "))
+        self.assertLess(image.index("cmake --build --preset release "), image.index("cmake --install build/release"))
+        # entry.sh starts Python, so the image needs the Python package, and its build needs the headers of Python.
+        self.assertLess(image.index("python3-dev"), image.index("scripts/quickstart --yes"))
+        self.assertRegex(image, r"cp -rL build/release/python/rueda /opt/rueda/lib/python3.11/dist-packages\n")
 
     def test_the_image_can_be_reached_and_finds_the_library(self):
         image = self.text_of("dockerfile")

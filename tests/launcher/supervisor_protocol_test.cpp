@@ -39,14 +39,19 @@ TEST_CASE("a greeting survives the journey, without characters that harm a termi
 }
 
 TEST_CASE("the order for the agent of a host survives the journey", "[unit]") {
-    const AgentOrder order{
-        "/a folder", 2, 3, {"--", "./train", "", "two\nlines"}, {{"A", "x=y"}, {"EMPTY", ""}, {"GONE", std::nullopt}}};
+    const AgentOrder order{"/a folder",
+                           2,
+                           3,
+                           4,
+                           {"--", "./train", "", "two\nlines"},
+                           {{"A", "x=y"}, {"EMPTY", ""}, {"GONE", std::nullopt}}};
     const std::string text = encode_order(order);
     const std::optional<AgentOrder> same = parse_order(text);
     REQUIRE(same);
     CHECK(same->folder == "/a folder");
     CHECK(same->first_rank == 2);
     CHECK(same->ranks == 3);
+    CHECK(same->local_ranks == 4);
     CHECK(same->arguments == order.arguments);
     CHECK(changed_environment({{"GONE", "1"}}, same->variables) == Environment{{"A", "x=y"}, {"EMPTY", ""}});
     for (std::size_t length = 0; length < text.size(); ++length) {
@@ -54,7 +59,7 @@ TEST_CASE("the order for the agent of a host survives the journey", "[unit]") {
         CHECK_FALSE(parse_order(text.substr(0, length)));
     }
     CHECK_FALSE(parse_order(text + "x"));
-    CHECK_FALSE(parse_order("rueda-agent 2" + text.substr(13)));
+    CHECK_FALSE(parse_order("rueda-agent 1" + text.substr(13)));
 }
 
 TEST_CASE("a report about the end of a rank survives the journey", "[unit]") {

@@ -39,7 +39,7 @@ double value_of(DType dtype, const Bytes& elements, std::size_t i) {
         return static_cast<double>(value);
     }
     std::uint16_t bits = 0;
-    std::memcpy(&bits, elements.data() + i * sizeof(bits), sizeof(bits));
+    std::memcpy(&bits, elements.data() + i * size_of(dtype), size_of(dtype));
     return decode(dtype, bits);
 }
 

@@ -20,9 +20,10 @@ namespace rueda::ops::test {
 
 inline constexpr DType kIntegers[] = {DType::uint8, DType::int8,   DType::int16, DType::uint16,
                                       DType::int32, DType::uint32, DType::int64, DType::uint64};
-inline constexpr DType kDTypes[] = {DType::uint8,    DType::int8,    DType::int16,  DType::uint16,  DType::int32,
-                                    DType::uint32,   DType::int64,   DType::uint64, DType::boolean, DType::float16,
-                                    DType::bfloat16, DType::float32, DType::float64};
+inline constexpr DType kDTypes[] = {DType::uint8,   DType::int8,          DType::int16,      DType::uint16,
+                                    DType::int32,   DType::uint32,        DType::int64,      DType::uint64,
+                                    DType::boolean, DType::float16,       DType::bfloat16,   DType::float32,
+                                    DType::float64, DType::float8_e4m3fn, DType::float8_e5m2};
 static_assert(std::size(kDTypes) == kDTypeCount);
 inline constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
@@ -95,7 +96,7 @@ inline Bytes random_elements(DType dtype, std::size_t count, std::mt19937_64& ra
             } else if (dtype == DType::float32) {
                 const auto narrow = static_cast<float>(value);
                 std::memcpy(&bits, &narrow, sizeof(narrow));
-            } else if (dtype == DType::float16 || dtype == DType::bfloat16) {
+            } else if (dtype == DType::float16 || dtype == DType::bfloat16 || is_float8(dtype)) {
                 bits = encode(dtype, value);
             } else {
                 bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(value * 60.0));

@@ -41,12 +41,13 @@ Bytes in_levels(const Reduction& reduction, const std::vector<Bytes>& sources, c
     return combined(levels->across, partials.data(), partials.size());
 }
 
-Bytes of_float16(std::initializer_list<double> values) {
-    Bytes bytes(values.size() * 2);
+Bytes elements_of(DType dtype, std::initializer_list<double> values) {
+    const std::size_t size = size_of(dtype);
+    Bytes bytes(values.size() * size);
     std::size_t i = 0;
     for (const double value : values) {
-        const std::uint16_t bits = encode(DType::float16, value);
-        std::memcpy(bytes.data() + 2 * i++, &bits, 2);
+        const std::uint16_t bits = encode(dtype, value);
+        std::memcpy(bytes.data() + size * i++, &bits, size);
     }
     return bytes;
 }
@@ -80,12 +81,15 @@ TEST_CASE("levels: every dtype and operation, as the definition says", "[levels]
     }
 }
 
-TEST_CASE("levels: an average of float16 that fits does not overflow on the way", "[levels]") {
-    const std::vector<Bytes> sources(8, of_float16({60000, -60000, 1}));
-    const Reduction reduction{.dtype = DType::float16, .op = ReduceOp::average, .divisor = 8};
-    CHECK(in_levels(reduction, sources, {4, 4}, 3) == of_float16({60000, -60000, 1}));
-    const Reduction by_factor{.dtype = DType::float16, .op = ReduceOp::sum, .postscale = 0.125};
-    CHECK(in_levels(by_factor, sources, {4, 4}, 3) == of_float16({60000, -60000, 1}));
+TEST_CASE("levels: an average of a type of small range that fits does not overflow on the way", "[levels]") {
+    for (const auto& [dtype, large] : {std::pair(DType::float16, 60000.0), std::pair(DType::float8_e4m3fn, 448.0),
+                                       std::pair(DType::float8_e5m2, 57344.0)}) {
+        CAPTURE(name_of(dtype));
+        const Bytes values = elements_of(dtype, {large, -large, 1});
+        const std::vector<Bytes> sources(8, values);
+        CHECK(in_levels({.dtype = dtype, .op = ReduceOp::average, .divisor = 8}, sources, {4, 4}, 3) == values);
+        CHECK(in_levels({.dtype = dtype, .op = ReduceOp::sum, .postscale = 0.125}, sources, {4, 4}, 3) == values);
+    }
 }
 
 TEST_CASE("levels: the order of the groups shows in the bits", "[levels]") {

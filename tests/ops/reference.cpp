@@ -132,19 +132,40 @@ struct Format {
     int fraction_bits;
     int min_exponent;  // the smallest exponent of a normal number
     int max_exponent;
+    bool has_infinity = true;
 };
 
-Format format_of(DType dtype) { return dtype == DType::float16 ? Format{10, -14, 15} : Format{7, -126, 127}; }
+Format format_of(DType dtype) {
+    switch (dtype) {
+        case DType::float16:
+            return {10, -14, 15};
+        case DType::float8_e4m3fn:
+            return {3, -6, 8, false};
+        case DType::float8_e5m2:
+            return {2, -14, 15};
+        default:
+            return {7, -126, 127};
+    }
+}
+
+int sign_bit_of(DType dtype) { return 1 << (8 * size_of(dtype) - 1); }
+
+/// The pattern of all NaNs in float8_e4m3fn, which has no infinity.
+constexpr int kNanOfE4M3 = 0x7F;
 
 }  // namespace
 
 double decode(DType dtype, std::uint16_t bits) {
     const Format f = format_of(dtype);
     const int units = 1 << f.fraction_bits;
-    const int exponent = (bits & 0x7FFF) / units;
-    const int fraction = (bits & 0x7FFF) % units;
-    const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
-    if (exponent == f.max_exponent - f.min_exponent + 2) {
+    const int magnitude = bits & (sign_bit_of(dtype) - 1);
+    const int exponent = magnitude / units;
+    const int fraction = magnitude % units;
+    const double sign = (bits & sign_bit_of(dtype)) != 0 ? -1.0 : 1.0;
+    if (!f.has_infinity && magnitude == kNanOfE4M3) {
+        return std::numeric_limits<double>::quiet_NaN();
+    }
+    if (f.has_infinity && exponent == f.max_exponent - f.min_exponent + 2) {
         return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
     }
     if (exponent == 0) {
@@ -157,22 +178,25 @@ std::uint16_t encode(DType dtype, double value) {
     const Format f = format_of(dtype);
     const int units = 1 << f.fraction_bits;
     const int infinity = (f.max_exponent - f.min_exponent + 2) * units;
+    const int nan = f.has_infinity ? infinity + units / 2 : kNanOfE4M3;
     if (std::isnan(value)) {
-        return static_cast<std::uint16_t>(infinity + units / 2);
+        return static_cast<std::uint16_t>(nan);
     }
-    const int sign = std::signbit(value) ? 0x8000 : 0;
+    const int sign = std::signbit(value) ? sign_bit_of(dtype) : 0;
+    const int above = f.has_infinity ? sign + infinity : nan;
     const double magnitude = std::fabs(value);
-    if (magnitude == 0.0 || std::isinf(value)) {
-        return static_cast<std::uint16_t>(sign + (magnitude == 0.0 ? 0 : infinity));
+    if (magnitude == 0.0) {
+        return static_cast<std::uint16_t>(sign);
     }
-    const int exponent = std::max(std::ilogb(magnitude), f.min_exponent);
+    const int exponent = std::isinf(value) ? f.max_exponent + 1 : std::max(std::ilogb(magnitude), f.min_exponent);
     if (exponent > f.max_exponent) {
-        return static_cast<std::uint16_t>(sign + infinity);
+        return static_cast<std::uint16_t>(above);
     }
     // Computes the number of units in the last place, rounded to even. If the rounding carries into the exponent, the
-    // bits are still those of the right number (or of infinity).
+    // bits are still those of the right number (or of infinity, or of float8_e4m3fn's NaN).
     const int rounded = static_cast<int>(std::nearbyint(std::ldexp(magnitude, f.fraction_bits - exponent)));
-    return static_cast<std::uint16_t>(sign + (exponent - f.min_exponent) * units + rounded);
+    const int bits = (exponent - f.min_exponent) * units + rounded;
+    return static_cast<std::uint16_t>(!f.has_infinity && bits >= nan ? nan : sign + bits);
 }
 
 Bytes expected(const Reduction& r, const std::vector<Bytes>& sources, std::size_t count) {
@@ -215,6 +239,15 @@ Bytes expected(const Reduction& r, const std::vector<Bytes>& sources, std::size_
                 append(result, encode(r.dtype, static_cast<double>(float_result<float>(r, sources.size(), read))));
                 break;
             }
+            case DType::float8_e4m3fn:
+            case DType::float8_e5m2: {
+                const auto read = [&](std::size_t s) {
+                    return static_cast<float>(decode(r.dtype, element<std::uint8_t>(sources[s], i)));
+                };
+                const auto value = static_cast<double>(float_result<float>(r, sources.size(), read));
+                append(result, static_cast<std::uint8_t>(encode(r.dtype, value)));
+                break;
+            }
             case DType::float32: {
                 const auto read = [&](std::size_t s) { return element<float>(sources[s], i); };
                 const float value = float_result<float>(r, sources.size(), read);
@@ -234,13 +267,12 @@ Bytes expected(const Reduction& r, const std::vector<Bytes>& sources, std::size_
 
 Bytes expected_in_groups(const Reduction& r, const std::vector<Bytes>& sources, const GroupSizes& sizes,
                          std::size_t count) {
-    if (r.dtype != DType::float16 && r.dtype != DType::bfloat16 && r.dtype != DType::float32 &&
-        r.dtype != DType::float64) {
+    if (!is_floating_point(r.dtype)) {
         // for integers and bool, levels make no difference, because the order of the sources does not matter
         return expected(r, sources, count);
     }
     const bool adds = r.op == ReduceOp::sum || r.op == ReduceOp::average;
-    const bool small = r.dtype == DType::float16 && adds;
+    const bool small = (r.dtype == DType::float16 || is_float8(r.dtype)) && adds;
     const double after = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
     std::vector<Bytes> partials;
     auto next = sources.begin();

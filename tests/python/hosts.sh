@@ -21,7 +21,8 @@ for elements in (3, 50_000):
     assert rueda.receive(got) == before and (got == before).all()
     sent.wait()
 line = rueda.rank(), rueda.local_size(), rueda.cross_size(), rueda.is_homogeneous(), total[0]
-os.write(1, (" ".join(map(str, line)) + "\n").encode())  # at once, or what the ranks say mixes
+# one write for the whole line, so that the lines of the ranks do not mix
+os.write(1, (" ".join(map(str, line)) + "\n").encode())
 rueda.shutdown()
 '
 run() { # mpirun's arguments…

@@ -56,7 +56,8 @@ class Callbacks(unittest.TestCase):
             for name in "abc":
                 handle.add_done_callback(lambda h, n=name: called.append((n, h is handle)))
             handle.add_done_callback(lambda _: done.set())
-            time.sleep(0.02)  # the other rank starts them later, so none can complete during this time
+            # the other rank starts these operations later, so none of them can complete during this time
+            time.sleep(0.02)
             self.assertEqual(called, [])
             rueda.barrier("go")
             self.assertTrue(done.wait(30))

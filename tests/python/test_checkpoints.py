@@ -114,7 +114,7 @@ class Saving(Checkpoints):
         with mock.patch.object(_checkpoints._native, "checkpoint_save", slow):
             model = {"w": np.full(4, 1.0)}
             manager.save(1, model, {"moment": np.full(2, 1)})
-            model["w"][:] = 9  # the next step changes the model before the thread has written it
+            model["w"][:] = 9  # the next step changes the model before the thread has written the copy
             self.assertFalse(manager.save(2, model))  # skipped
             rueda.barrier()  # all ranks reach this line although nothing is written yet
             may_write.set()
@@ -152,6 +152,14 @@ class Saving(Checkpoints):
         manager = self.manager(every_steps=3, when_busy="wait")
         started = [manager.save_when_due(step, {"w": np.zeros(1)}) for step in range(8)]
         self.assertEqual(started, [rueda.rank() == 0 and step in (3, 6) for step in range(8)])
+        manager.wait()
+
+    def test_every_n_steps_needs_an_integer(self):
+        for value in (2.5, "3", None):
+            with self.assertRaisesRegex(rueda.InvalidArgument, f"every_steps is {value!r}; it must be an integer"):
+                self.manager(every_steps=value)
+        manager = self.manager(every_steps=np.int32(3))
+        self.assertEqual(manager.save_when_due(2, {"w": np.zeros(1)}), False)
         manager.wait()
 
     def test_every_second(self):
@@ -269,7 +277,7 @@ class Damage(Checkpoints):
         self.save(manager, 1)
         if rueda.rank() == 0:
             soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # bytes in a file
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # no file may have more than 100 bytes
         try:
             self.save(manager, 2)
         finally:

@@ -224,7 +224,7 @@ class Checks(unittest.TestCase):
                 self.assertEqual(
                     said[0],
                     "InvalidArgument: tensor 'w': the input of this allreduce has values that are not finite "
-                    "(RUEDA_CHECK_NAN): rank 2: NaN at element 17; look for what made them there, before this operation",
+                    "(RUEDA_CHECK_NAN): rank 2: NaN at element 17; look for their cause before this operation",
                 )
                 self.assertEqual(said[1], "no error")
                 self.assertIn(

@@ -62,6 +62,20 @@ class Safetensors(WithFolder):
         np.testing.assert_array_equal(images.reshape(10, 2, 3), self.images)
         np.testing.assert_array_equal(np.concatenate([batch["half"] for batch in batches]), self.halves)
 
+    def test_columns_that_the_files_do_not_have_are_an_error_whatever_the_limit(self):
+        for column, reason in (
+            (
+                data.ArrayColumn("labels"),
+                r"4\.safetensors': there is no tensor 'labels'; the file has 'image', 'half', 'label'",
+            ),
+            (
+                data.ArrayColumn("image", "uint8", 5),
+                r"'image' has dtype uint8 and shape \[6, 2, 3\]; expected 5 values",
+            ),
+        ):
+            with self.assertRaisesRegex(rueda.InvalidArgument, reason):
+                self.batches(self.folder / "4.safetensors", data.Safetensors([column]), malformed_limit=100)
+
     def test_ranks_share_the_rows_of_a_shuffled_epoch(self):
         seen = []
         for rank in range(3):
@@ -92,7 +106,7 @@ class Safetensors(WithFolder):
 
     def test_wrong_columns(self):
         for column, reason in (
-            (data.ArrayColumn("none"), "no tensor 'none' among the file's 3"),
+            (data.ArrayColumn("none"), "there is no tensor 'none'; the file has 'image', 'half', 'label'"),
             (data.ArrayColumn("image", "uint8", 5), "expected 5 values in each row"),
             (data.ArrayColumn("half", "int64"), "does not fit its column of dtype int64"),
         ):
@@ -115,12 +129,17 @@ class Memory(WithFolder):
         self.addCleanup(rueda.shutdown)
         first, second = self.batches(*arguments, memory="resident")
         self.assertEqual((first["x"].tolist(), second["x"].tolist()), ([1, 2], [3]))
-        # The same mapping of this process as that of an array in resident memory.
+        # Both arrays must lie in the file that is mapped for resident memory.
         name = mapping_of(rueda.empty(1))
         self.assertEqual([mapping_of(each["x"]) for each in (first, second)], [name, name])
         self.assertNotEqual(mapping_of(self.batches(*arguments)[0]["x"]), name)
-        with self.assertRaisesRegex(rueda.InvalidArgument, "'memory' is 'shared'"):
+        with self.assertRaisesRegex(
+            rueda.InvalidArgument, "'memory' is 'shared'; it must be one of ordinary, resident, pinned"
+        ):
             self.batches(*arguments, memory="shared")
+        bytes_of_ints = rueda.data.Csv([rueda.data.CsvColumn("x", "int8")])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "column 'x': 'dtype' is 'int8'; it must be one of float32"):
+            rueda.data.Pipeline(rueda.data.memory("rows", b"x\n1\n"), bytes_of_ints, 1)
 
 
 def mapping_of(array):
@@ -185,12 +204,80 @@ class WholeFiles(WithFolder):
         first, _ = self.decoded(data.Decode(lambda name, content: {"row": 1 / max(0, int(content) - 4)}, 0, 7), 5)
         self.assertEqual((list(first), len(first["name"])), (["name"], 0))  # no file of the first batch was decoded
 
+    def test_a_file_that_is_left_out_in_each_epoch_counts_once(self):
+        for number in (2, 5):
+            (self.folder / f"{number}.txt").write_text("?")
+        decode = data.Decode(numbers, malformed_limit=2)
+        with data.Pipeline(self.folder / "*.txt", data.WholeFiles(), 4, epochs=3, maps=[decode]) as pipeline:
+            self.assertEqual([sum(len(batch["stem"]) for batch in pipeline) for _epoch in range(3)], [7, 7, 7])
+            self.assertEqual((decode.left_out, pipeline.warnings()), (6, []))
+
+    def test_a_batch_whose_files_were_all_left_out_is_a_warning(self):
+        for number in (2, 3):
+            (self.folder / f"{number}.txt").write_text("?")
+        for options in ({}, {"remainder": "pad"}, {"map_ahead": 2}):
+            decode = data.Decode(numbers, malformed_limit=2)
+            with data.Pipeline(
+                self.folder / "*.txt", data.WholeFiles(), 2, epochs=2, maps=[decode], **options
+            ) as pipeline:
+                with self.assertLogs("rueda.data", "WARNING") as logged:
+                    for _epoch in range(2):
+                        list(pipeline)
+                (warning,) = pipeline.warnings()
+            self.assertRegex(
+                warning, r"no samples in step 1 of epoch 0 .*because maps\[0\] \(Decode\) left all of them out"
+            )
+            self.assertEqual(len(logged.records), 1)
+            self.assertIn(warning, logged.output[0])
+
     def test_a_batch_without_files(self):
         (batch,) = self.decoded(data.Decode(numbers), 9, size=9, rank=3)
         self.assertEqual(batch["row"].shape, (1, 2, 2))
         decode = data.Decode(numbers)
-        full, empty = self.decoded(decode, 8, size=8, rank=0)  # of the last file, rank 0 gets nothing
+        full, empty = self.decoded(decode, 8, size=8, rank=0)  # rank 0 gets no row of the last file
         self.assertEqual((full["row"].shape, empty["row"].shape, len(empty["name"])), ((1, 2, 2), (0, 2, 2), 0))
+
+    def test_padding(self):
+        (self.folder / "2.txt").write_text("?")
+        options = {"batch": 6, "size": 2, "remainder": "pad", "weights": "counts"}
+        for rank, stems, counts in (
+            (0, [0, 1, 0, 6, 0, 0], [1, 1, 0, 1, 0, 0]),
+            (1, [3, 4, 5, 7, 8, 0], [1, 1, 1, 1, 1, 0]),
+        ):
+            decode = data.Decode(numbers, malformed_limit=1)
+            batches = self.decoded(decode, rank=rank, **options)
+            self.assertEqual([stem for batch in batches for stem in batch["stem"].tolist()], stems)
+            self.assertEqual([count for batch in batches for count in batch["counts"].tolist()], counts)
+            self.assertEqual([batch["row"].shape for batch in batches], [(3, 2, 2)] * 2)
+            self.assertEqual([len(batch["name"]) for batch in batches], [3, 3])
+
+    def test_one_decode_in_several_pipelines(self):
+        decode = data.Decode(numbers)
+        for weights in ("counts", "more"):
+            for batch in self.decoded(decode, 6, remainder="pad", weights=weights):
+                self.assertEqual(set(batch), {"name", "row", "half", "stem", weights})
+        last = self.decoded(decode, 6)[-1]
+        self.assertEqual((set(last), len(last["stem"])), ({"name", "row", "half", "stem"}, 3))
+
+    def test_the_column_of_weights_is_neither_lost_nor_overwritten(self):
+        decode = data.Decode(numbers)
+        with self.assertRaisesRegex(data.MapFailed, r"Decode.*'stem', which is also the name of the column of weights"):
+            self.decoded(decode, remainder="pad", weights="stem")
+        with self.assertRaisesRegex(data.MapFailed, r"also has the columns weight, which would be lost"):
+            self.decoded(lambda batch: decode(batch), remainder="pad")
+        last = self.decoded(lambda batch: decode(batch, weights="weight"), 6, remainder="pad")[-1]
+        self.assertEqual(last["weight"].tolist(), [1, 1, 1, 0, 0, 0])
+
+    def test_a_sample_without_a_name_is_not_padding(self):
+        batch = {
+            "name": data.Ragged(np.frombuffer(b"b", np.uint8), np.array([0, 0, 1])),
+            "bytes": data.Ragged(np.frombuffer(b"34", np.uint8), np.array([0, 1, 2])),
+        }
+        decode = data.Decode(lambda name, content: {"name_of": name, "content": int(content)})
+        decoded = decode(batch)
+        self.assertEqual((decoded["name_of"].tolist(), decoded["content"].tolist()), (["", "b"], [3, 4]))
+        with self.assertRaisesRegex(rueda.InvalidArgument, "memory: name is empty"):
+            data.memory("", b"")
 
     def test_results_that_do_not_fit_together(self):
         def of_different_shape(name, content):

@@ -77,7 +77,8 @@ class Maps(WithFolder):
         pipeline = data.Pipeline(self.numbers(80), FORMAT, 8, maps=[note], map_ahead=2)
         batches = iter(pipeline)
         next(batches)
-        wait_until(lambda: len(calls) == 4)  # one was taken, two are ready, and the thread waits with the fourth
+        # the trainer has taken one batch, two are ready, and the thread waits with the fourth
+        wait_until(lambda: len(calls) == 4)
         time.sleep(0.05)
         self.assertEqual(calls, ["rueda-maps"] * 4)
         self.assertEqual(len(list(batches)), 9)
@@ -207,7 +208,7 @@ class Maps(WithFolder):
             pipeline = None
             gc.collect()
 
-        with pipeline._mapped._changed:  # in the child, the thread that forked holds it, and never releases it
+        with pipeline._mapped._changed:  # after the fork, this lock stays locked in the child for ever
             child = os.fork()
             if child == 0:
                 dropping = threading.Thread(target=drop, daemon=True)
@@ -233,7 +234,7 @@ class Maps(WithFolder):
                     self.assertGreaterEqual(counts["consumer_waited"], counts["python_mapping"])
                 self.assertIn(f"the consumer waited {counts['consumer_waited']:.2f} s", pipeline.summary())
         counts = {"batches": 4, "records": 8, "bytes": 2e6, "malformed": 0, "seconds": 2.0, "consumer_waited": 1.0}
-        counts["python_mapping"] = 1.5
+        counts |= {"python_mapping": 1.5, "cache_opened": 0, "cache_refused": 0}
         head = "input: 4 batches, 8 samples, 2.0 MB in 2.00 s (4 samples/s); the consumer waited 1.00 s (50 %); "
         functions = "the slowest stage is the functions of maps (1.50 s in one thread)"
         for library_waited, is_ahead, expected in (
@@ -244,10 +245,13 @@ class Maps(WithFolder):
             with self.subTest(expected=expected):
                 text = summarize(counts, library_waited, "the slowest stage is parsing", is_ahead)
                 self.assertEqual(text, head + expected)
-        counts.update(malformed=1, consumer_waited=0.01)
+        for changed in ({"seconds": 0.99}, {"batches": 0}):
+            self.assertNotIn("stage", summarize(counts | changed, 0.1, "the slowest stage is parsing", False))
+        counts.update(malformed=1, consumer_waited=0.01, cache_opened=2, cache_refused=3)
         self.assertRegex(
             summarize(counts, 1.6, "the slowest stage is parsing", True),
-            r"waited 0.01 s \(0 %\); the consumer is the slowest stage; 1 malformed records were left out$",
+            r"waited 0.01 s \(0 %\); the consumer is the slowest stage; 1 malformed records were left out; 2 times a file came "
+            r"from the cache; 3 times the cache could not keep a file \(warnings\(\) says why\)$",
         )
 
     def test_a_program_ends_that_closes_nothing(self):

@@ -312,7 +312,8 @@ class Failures(unittest.TestCase):
             (receiver,) = (process.pid for process in batches._processes)
             os.kill(receiver, signal.SIGSTOP)
             made = 0
-            while made != (made := len(os.listdir(folder))):  # until TCP's buffers are full, and the producer waits
+            # TCP's buffers are full, and the producer waits, when no more files appear
+            while made != (made := len(os.listdir(folder))):
                 time.sleep(0.3)
             os.kill(receiver, signal.SIGCONT)
             self.assertEqual([int(next(taken)["x"][0]) for _ in range(12)], list(range(1, 13)))
@@ -449,7 +450,7 @@ class Security(unittest.TestCase):
         with serve(numbers) as producer:
             where = messages.split_address(producer.address)
             with contextlib.ExitStack() as silent:
-                for _ in range(10):  # more than the producer lets wait
+                for _ in range(10):  # the producer lets only 8 of these connections wait
                     silent.enter_context(socket.create_connection(where))
                 with socket.create_connection(where) as chatty:
                     chatty.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
@@ -473,7 +474,7 @@ class Security(unittest.TestCase):
             connected = socket.create_connection(messages.split_address(producer.address))
             connection = messages.Connection(connected, False, SECRET)
             (held,) = producer._open
-            with held.dup():  # a worker that is forked at the wrong time has such a copy
+            with held.dup():  # a worker that is forked at the wrong time also has a copy of the socket
                 connection.send(messages.Kind.TASK, b"{}")
                 connection.limit_wait(LIMIT)
                 with self.assertRaisesRegex(ConnectionResetError, "closed the connection"):

@@ -212,6 +212,23 @@ class Growing(WithFolder):
             resumed.load_state_dict({})
         rueda.barrier()
 
+    def test_padding_is_not_counted(self):
+        path = self.write("rows.csv", "w0,7\nw1,8\nw1,8\nw2,8\n")
+        for kind in ("uint8", "int64"):  # padding is an empty text, or 0
+            columns = data.Csv([data.CsvColumn("a", "uint8"), data.CsvColumn("b", kind)], header=False)
+            for size in (1, 2, 3):
+                vocabulary = data.Vocabulary(["7"], most_terms=9, grows=True)
+                stage = data.LookUp(["a", "b"], vocabulary)
+                for rank in range(size):  # this process counts for all ranks
+                    options = {"rank": rank, "size": size, "remainder": "pad", "weights": "counts"}
+                    batches = list(data.Pipeline(path, columns, 3, maps=[stage], **options))
+                    share = 3 * (rank + 1) // size - 3 * rank // size
+                    self.assertEqual([len(batch["b"]) for batch in batches], [share, share])
+                    for batch in batches:
+                        self.assertEqual(batch["a"].tolist(), [9 if count else 0 for count in batch["counts"]])
+                vocabulary.agree()
+                self.assertEqual(vocabulary.terms(), ["7", "8", "w1", "w0", "w2"])
+
     def test_the_loop_looks_up_in_the_order_of_the_batches(self):
         path = self.write("rows.csv", "".join(f"w{number // 10}\n" for number in range(100)))
         format = data.Csv([data.CsvColumn("a", "uint8")], header=False)

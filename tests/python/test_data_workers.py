@@ -395,7 +395,7 @@ class Memory(unittest.TestCase):
         packer.empty(10, "int8")  # opens another slot
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": first})
-        packer.pack({})  # hands the other slot over
+        packer.pack({})  # hands over the slot that empty() has opened
         packer.release(slot.number, 3)
         self.assertTrue(np.shares_memory(packer.empty(10, "int8"), first))  # the slot is open again, with another array
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
@@ -404,7 +404,7 @@ class Memory(unittest.TestCase):
         packer.drop()
         for _ in range(20):
             packer.release(packer.pack({"x": np.zeros(1_000_000, "int8")})[0].number, 3)
-        self.assertNotIn(slot, packer._free)  # it is too small now, and only the array still uses it
+        self.assertNotIn(slot, packer._free)  # the slot is too small now, and only the array still uses the slot
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": first})
 

@@ -81,7 +81,11 @@ class Evaluate(unittest.TestCase):
         self.assertEqual(sorted(name[:4] for name in self.names()), ["save"] * 3)
 
     def test_checkpoints_that_come_later(self):
-        process = self.start("--until", 2)  # the folder does not exist yet
+        process = self.start("--until", 2)
+        self.assertEqual(
+            process.stderr.readline(),
+            f"rueda evaluate: waiting for the first checkpoint in {self.folder}, which does not exist yet\n",
+        )
         self.save(1)
         self.assertEqual(process.stdout.readline(), self.line(1, 1) + "\n")
         self.save(2)
@@ -126,9 +130,10 @@ class Evaluate(unittest.TestCase):
         self.assertRegex("\n".join(errors), r"step-1: exit status 7 after .*\n.*step-2: exit status 0 after")
 
     def test_a_program_that_cannot_be_started(self):
-        self.save(1)
-        status, _, errors = self.finish(self.start("--until", 1, program=("/there/is/no/program",)))
-        self.assertEqual(status, 1)
+        """The command must end: for the second checkpoint, the program would not start either."""
+        self.save(1, 2)
+        status, _, errors = self.finish(self.start(program=("/there/is/no/program",)))
+        self.assertEqual((status, len(errors)), (1, 1))
         self.assertIn("/there/is/no/program", errors[0])
 
     def test_a_signal_ends_the_program_too(self):

@@ -79,6 +79,8 @@ class Predicting(unittest.TestCase):
             training.predict(list, rueda.size())
         with self.assertRaisesRegex(rueda.InvalidArgument, "batch_size is 0"):
             training.predict(list, 1, batch_size=0)
+        with self.assertRaisesRegex(rueda.InvalidArgument, r"count is array\(\[0\., 0\.\]\); expected the number"):
+            training.predict(list, np.zeros(2))
 
 
 class Means(unittest.TestCase):
@@ -115,11 +117,13 @@ class Means(unittest.TestCase):
             training.Mean().add([1, math.inf])
         with self.assertRaisesRegex(rueda.InvalidArgument, "3 numbers have 2 weights"):
             training.Mean().add([1, 2, 3], [1, 2])
+        with self.assertRaisesRegex(rueda.InvalidArgument, "a weight is -2; weights must not be negative"):
+            training.Mean().add([1, 2, 3], [1, -2, 0])
 
 
 def area_by_pairs(scores, labels):
-    """Computes the area under the curve from its definition: the share of the pairs of a positive and a negative sample
-    in which the positive one has the higher score. A tie counts half."""
+    """Computes the area under the curve from its definition. Each pair has a positive and a negative sample. The area
+    is the share of the pairs in which the positive sample has the higher score. A tie counts half."""
     positive = [score for score, label in zip(scores, labels) if label]
     negative = [score for score, label in zip(scores, labels) if not label]
     wins = sum(2 * (p > n) + (p == n) for p in positive for n in negative)
@@ -322,8 +326,19 @@ class Files(unittest.TestCase):
         for curves in ({"a": []}, {"a": [(1, 1)]}, {"a": [(0, math.nan)]}):
             training.draw_curves(path, curves)
             xml.etree.ElementTree.parse(path)
+        # The values of an axis differ by nothing, or by little more than their rounding.
+        for points in (
+            [(1.7e18, 1)],
+            [(0, -1e30), (1, -1e30)],
+            [(2.0**60, 0), (2.0**60 + 256, 1)],
+            [(0, 0), (1, 5e-324)],
+        ):
+            training.draw_curves(path, {"a": points})
+            self.assertIn(path.read_text().count('v5"'), range(3, 8))  # the ticks of the horizontal axis
         with self.assertRaisesRegex(rueda.InvalidArgument, "there is no curve"):
             training.draw_curves(path, {})
+        with self.assertRaisesRegex(rueda.InvalidArgument, r"y\.png' ends in \.png, but the picture is SVG"):
+            training.draw_curves(path.with_name("y.png"), {"a": [(0, 1)]})
 
     def test_progress_prints_nothing_into_a_file(self):
         with mock.patch.object(sys, "stderr", io.StringIO()) as printed:

@@ -86,7 +86,7 @@ class Operations(Case):
                 self.assertValues(came, [10 * rank + rueda.rank() for rank in range(rueda.size())])
 
     def test_array_without_elements(self):
-        """Numba gives address 0 for such an array. Its device is the current one."""
+        """Numba gives address 0 for an array without elements. The array's device is the current one."""
 
         class WithoutAddress(WithInterface):
             @property

@@ -111,12 +111,21 @@ class Summary(unittest.TestCase):
         self.assertLess(report.checkpoint["age_seconds"], 600)
         self.assertRegex(said[0], r"\ncheckpoints: the last one is of step 3, saved \d+\.\d s before the end: ")
 
+    def test_a_short_job_waited_for_no_rank(self):
+        for seconds, awaited in ((0.99, None), (1.0, 1)):
+            ranks = [training.RankReport("a", seconds, 1, 1, blocked, 0.0) for blocked in (0.5, 0.1)]
+            report = training.JobReport(ranks, False)
+            self.assertEqual(report.awaited_rank, awaited)
+            self.assertEqual("they waited for rank 1" in report.text(), awaited == 1)
+
     def test_samples_of_other_types_are_written(self):
         summary = training.JobSummary()
         summary.step(np.ones(3, bool).sum())
         summary.step(np.array(2))
         with self.assertRaises(TypeError):
             summary.step(1.5)
+        with self.assertRaisesRegex(rueda.InvalidArgument, "a step has -5 samples"):
+            summary.step(-5)
         file = pathlib.Path(self.folder, "summary.json")
         summary.finish(json_file=file, say=lambda text: None)
         if rueda.rank() == 0:
@@ -135,7 +144,7 @@ class Summary(unittest.TestCase):
                 alive.append(weakref.ref(item))
                 yield item
                 del item
-                self.assertIsNone(alive[-1]())  # the consumer has dropped it, and so has the summary
+                self.assertIsNone(alive[-1]())  # neither the consumer nor the summary holds the item any more
 
         for batch in training.JobSummary().data(batches()):
             del batch
@@ -209,12 +218,22 @@ class Threads(unittest.TestCase):
                 self.assertEqual(os.environ["OMP_NUM_THREADS"], str(threads))
 
     def test_the_users_number_stays(self):
-        for value, threads in (("3", 3), ("4,2", 4), ("many", rueda.threads_per_rank())):
+        for value, threads in (("3", 3), ("4,2", 4), (" 5 , 2", 5)):
             os.environ["OMP_NUM_THREADS"] = value
             cores = training.use_cores(lambda line: None)
             self.assertEqual((cores.threads, cores.is_set_by_user), (threads, True))
             self.assertEqual(os.environ["OMP_NUM_THREADS"], value)
             self.assertEqual(cores.summary, f"cores: OMP_NUM_THREADS={value} stays as it is")
+
+    def test_a_value_that_is_no_number_is_replaced_and_named(self):
+        threads = rueda.threads_per_rank()
+        for value in ("abc", "0", "-1", ",2", "1.5"):
+            with self.subTest(value=value):
+                os.environ["OMP_NUM_THREADS"] = value
+                cores = training.use_cores(lambda line: None)
+                self.assertEqual((cores.threads, cores.is_set_by_user), (threads, False))
+                self.assertEqual(os.environ["OMP_NUM_THREADS"], str(threads))
+                self.assertIn(f"; OMP_NUM_THREADS={value} had no effect, because it is no number", cores.summary)
 
     def alone(self, shell: str, **variables: str) -> str:
         """Runs the program in a job of its own, as a child of a shell that was started with these variables."""

@@ -123,7 +123,7 @@ class Join(unittest.TestCase):
             steps += 1
         self.assertEqual(steps, -(-lengths[rank] // 2))
         last = rueda.join()
-        self.assertEqual(last, size - 1)  # it has the longest file, so it has seen the sums of all steps
+        self.assertEqual(last, size - 1)  # the last rank has the longest file, so it has seen the sums of all steps
         everything = rueda.broadcast(np.array([total]), last)[0]
         self.assertEqual(everything, sum(range(sum(lengths))))
         if rank == 0:

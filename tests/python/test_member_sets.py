@@ -70,8 +70,12 @@ raised(
     rueda.InvalidArgument, lambda: rueda.add_process_set_among([(rank + 1) % size]), f"and rank {rank} is not one of"
 )
 raised(rueda.InvalidArgument, lambda: rueda.add_process_set_among(pair), "is known to the job")
-raised(rueda.InvalidArgument, lambda: rueda.remove_process_set(pair), "each leaves it with leave_process_set")
-raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "process set 0 is none")
+raised(
+    rueda.InvalidArgument,
+    lambda: rueda.remove_process_set(pair),
+    "each of its members must leave it with leave_process_set",
+)
+raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(rueda.global_process_set), "was not made by")
 
 # The members pass different lists of ranks. This must be an error.
 if size > 2 and rank < 3:
@@ -96,7 +100,7 @@ if rank == 0:
 else:
     raised(rueda.Aborted, lambda: rueda.allreduce(np.ones(1), process_set=twins[0]), "rank 0 has")
     rueda.leave_process_set(twins[0])
-raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(twins[0]), "none that add_process_set_among made")
+raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(twins[0]), "was not made by add_process_set_among")
 assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=twins[1])[0] == size
 
 # A rank sends a message and then leaves the set. The message must still arrive, but a pending collective of this rank

@@ -70,8 +70,8 @@ class Parts(unittest.TestCase):
         rueda.shutdown()
 
     def test_a_second_call_with_the_same_ranks_does_nothing(self):
-        """If the second call has the same ranks in the same order, it means the same job, whether a communicator or a
-        list gives the ranks. If it has other ranks or a different order, it means a different job."""
+        """If the second call has the same ranks in the same order, it means the same job. It does not matter whether a
+        communicator or a list gives the ranks. If it has other ranks or a different order, it means a different job."""
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD
@@ -131,7 +131,7 @@ class Parts(unittest.TestCase):
         if world.size > 3:
             if world.rank in (0, 1):
                 other = [0, 1, 3]
-                with self.assertRaisesRegex(rueda.Mismatch, r"rank 0: 0, 1; rank 1: 0, 1, 3; give the same one"):
+                with self.assertRaisesRegex(rueda.Mismatch, r"rank 0: 0, 1; rank 1: 0, 1, 3; give the same list"):
                     rueda.init(comm=[0, 1] if world.rank == 0 else other)
             world.Barrier()
             rueda.init(comm=[0, 1, 3] if world.rank != 2 else [2])

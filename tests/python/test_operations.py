@@ -4,6 +4,7 @@
 4 ranks."""
 
 import array
+import functools
 import unittest
 
 import numpy as np
@@ -350,6 +351,44 @@ class OtherTensors(unittest.TestCase):
         np.testing.assert_array_equal(result.astype(np.float32), np.full((2, 3), total, np.float32))
         rows = rueda.allgather(mine, "bfloat16 rows")
         np.testing.assert_array_equal(rows[:, 0].astype(np.float32), np.repeat([r + 1 for r in ranks()], 2))
+
+    @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
+    def test_float8(self):
+        """The even ranks hold the first pattern of each pair of patterns, the odd ranks the second. The results have the
+        bits that ml_dtypes gives if the float32 result is converted once."""
+        pairs = np.arange(65536)
+        for dtype in map(np.dtype, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)):
+            patterns = [(pairs >> 8).astype(np.uint8).view(dtype), pairs.astype(np.uint8).view(dtype)]
+            mine = patterns[rueda.rank() % 2]
+            with np.errstate(all="ignore"):
+                wide = [patterns[rank % 2].astype(np.float32) for rank in ranks()]
+                total, product = functools.reduce(np.add, wide), functools.reduce(np.multiply, wide)
+                expected = {
+                    rueda.Sum: total,
+                    rueda.Average: total * np.float32(1 / rueda.size()),
+                    rueda.Min: functools.reduce(np.minimum, wide),
+                    rueda.Max: functools.reduce(np.maximum, wide),
+                    rueda.Product: product,
+                }
+                for op, value in expected.items():
+                    result = rueda.allreduce(mine, f"{dtype}.{op}", op)
+                    self.assertEqual(result.dtype, dtype)
+                    right = value.astype(dtype)
+                    np.testing.assert_array_equal(result.astype(np.float32), right.astype(np.float32))
+                    if op in (rueda.Sum, rueda.Average, rueda.Product):
+                        numbers = ~np.isnan(value.astype(dtype).astype(np.float32))
+                        np.testing.assert_array_equal(result.view(np.uint8)[numbers], right.view(np.uint8)[numbers])
+                scaled = rueda.allreduce(mine, f"{dtype} scaled", rueda.Sum, prescale_factor=0.3, postscale_factor=0.7)
+                right = functools.reduce(np.add, [each * np.float32(0.3) for each in wide]) * np.float32(0.7)
+                np.testing.assert_array_equal(scaled.astype(np.float32), right.astype(dtype).astype(np.float32))
+            rows = rueda.allgather(mine, f"{dtype} rows").view(np.uint8)
+            np.testing.assert_array_equal(rows, np.concatenate([patterns[r % 2] for r in ranks()]).view(np.uint8))
+            with self.assertRaisesRegex(rueda.Unsupported, f"there is no adasum of {dtype}; use float16"):
+                rueda.allreduce(mine, f"{dtype} adasum", rueda.Adasum)
+            with self.assertRaisesRegex(
+                rueda.Unsupported, f"there is no compression for an allreduce .sum. of {dtype}"
+            ):
+                rueda.allreduce(mine, f"{dtype} compressed", rueda.Sum, compression="fp16")
 
 
 class OthersOperations(unittest.TestCase):

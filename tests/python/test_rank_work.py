@@ -113,6 +113,15 @@ class OnRankZero(unittest.TestCase):
             rueda.send(np.zeros(1), peer=0, tag=7)
         rueda.barrier()
 
+    def test_a_wait_at_the_end_of_the_job_is_said(self):
+        """rueda.shutdown() takes the counts away before the watch has seen the end of the operation that waited."""
+        _rank_work._Watch.finish()  # ends the watch of another test, which would take a count
+        counts = [mock.Mock(ended=0, waited=0.0, oldest=oldest) for oldest in (0.0, 3.0)]
+        with mock.patch.object(_rank_work, "_Counts", side_effect=[*counts, rueda.NotInitialized("ended")]):
+            _rank_work._Watch("evaluate", 0.0, self.lines.append)._thread.join(60)
+        self.assertEqual(len(self.lines), 1)
+        self.assertRegex(self.lines[0], r"Rank 1 waited for rank 0 for \d\.\d s, because rank 0 worked on 'evaluate'")
+
     def test_a_refused_thread_is_said(self):
         with mock.patch.object(
             _rank_work.threading.Thread, "start", side_effect=RuntimeError("can't start new thread")

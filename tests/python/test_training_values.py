@@ -6,8 +6,10 @@ other. The environment variable HELPER_VALUES names the C++ program, tests/train
 import json
 import math
 import os
+import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 from rueda import training
@@ -66,7 +68,7 @@ class Lines:
                         parsed = training.Scaling.parse(scaling)
                     except InvalidArgument as error:
                         self.lines.append(f"{what} error {error}")
-                        parsed = "none"  # the C++ program then uses the policy "none"
+                        parsed = "none"  # the C++ program also uses the policy "none" after this error
                     self.add_rate(what, lambda p=parsed, o=options: training.LearningRate(0.001, p, **o))
         one = {"workers": 1}
         self.add_rate("base", lambda: training.LearningRate(-1, **one))
@@ -151,6 +153,23 @@ class Lines:
                 report = training.JobReport([training.RankReport(*rank) for rank in ranks], *more)
                 self.lines += f"report {report.text()}\n{json.dumps(report.as_dict(), indent=2)}".splitlines()
 
+    def add_pictures(self):
+        for logarithmic in (False, True):
+            for scale in (1e-5, 1.0, 12345.0):
+                curves = {
+                    f"curve <{number}>": [
+                        (i * scale, math.nan if i == 3 else ((i * 37 + number * 11) % 23 - 3) / 7 * scale)
+                        for i in range(7)
+                    ]
+                    for number in range(9)
+                }
+                with tempfile.TemporaryDirectory() as folder:
+                    path = pathlib.Path(folder, "picture.svg")
+                    training.draw_curves(
+                        path, curves, title="a & 'b' \"c\"", x_label="x", y_label="y", logarithmic=logarithmic
+                    )
+                    self.lines += [f"picture {line}" for line in path.read_text().splitlines()]
+
 
 class Values(unittest.TestCase):
     maxDiff = 2000
@@ -166,6 +185,7 @@ class Values(unittest.TestCase):
             expected.add_batches,
             expected.add_sampler,
             expected.add_reports,
+            expected.add_pictures,
         ):
             add()
         self.assertGreater(len(found), 5000)
@@ -194,6 +214,12 @@ class Values(unittest.TestCase):
             (lambda: training.Scaling("cubic"), "'cubic' is unknown"),
             (lambda: training.Scaling("capped", cap=math.nan), "cap is nan"),
             (lambda: training.Scaling("linear", scale_from=0), "scale_from is 0"),
+            (lambda: training.LearningRate("0.1", workers=1), "base is '0.1'; it must be a number above 0"),
+            (lambda: training.LearningRate(0.1, None, workers=1), "scaling is None; it must be a Scaling or a text"),
+            (
+                lambda: training.LearningRate(0.1, workers=1, schedule="cosine"),
+                "schedule is 'cosine'; it must be a Step",
+            ),
             (lambda: training.shard(-1, 0, 1), "count is -1"),
         ):
             with self.subTest(text), self.assertRaisesRegex(InvalidArgument, re.escape(text)):

@@ -60,7 +60,7 @@ fi
 # Two hosts without MPI. If the wheel was built where UCX is installed, it contains the plugin for UCX, which only such
 # jobs load.
 if [[ -e $package/lib/librueda_ucx.so ]]; then
-    "$bin/rueda" doctor >doctor.txt 2>&1 || true  # it may report other problems of this machine
+    "$bin/rueda" doctor >doctor.txt 2>&1 || true  # the doctor may report other problems of this machine
     grep -qE "librueda_ucx\.so works, with UCX [0-9.]+ \(/.*libucp" doctor.txt || { cat doctor.txt; exit 1; }
     # shellcheck disable=SC2016  # the shell on the test host expands it
     with_ssh='PATH=$(dirname "$OMPI_MCA_plm_rsh_agent")/programs:$PATH exec "$@"'
@@ -96,7 +96,7 @@ import sys, torch
 print("%d.%d" % tuple(map(int, torch.__version__.split(".")[:2])))
 print("\n".join(path for path in sys.path if path.endswith("-packages")))' 2>/dev/null
 }
-both_ranks() { # command…: of two processes that nobody has started together
+both_ranks() { # command…: runs the command as two processes that no launcher has started together
     "$@" 0 &
     "$@" 1
     wait $!

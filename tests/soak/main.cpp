@@ -303,8 +303,8 @@ private:
         std::uint32_t round = 0;
         Footprint footprint;
     };
-    /// Returns the lowest footprint that was measured in the rounds [begin, end). It is measured before each round that
-    /// begins with new sets, and after the last round.
+    /// Returns the lowest footprint that was measured in the rounds [begin, end). The footprint is measured before each
+    /// round that begins with new sets, and after the last round.
     [[nodiscard]] Footprint least(std::uint32_t begin, std::uint32_t end) const {
         Footprint least = all_.back().footprint;
         for (const Measured& one : all_) {

@@ -2,11 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "rueda/training/checkpoint_manager.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <numeric>
 #include <thread>
 
+#include "rueda/checkpoints.h"
 #include "rueda/training/backup_and_restore.hpp"
 #include "rueda/training/random.hpp"
 #include "tests/support/folder.hpp"
@@ -209,6 +211,50 @@ TEST_CASE("a checkpoint is not completed while rows or parts are missing", "[tra
     REQUIRE(write_part(folder.value(), split_rows(values.model(), 1, 2), 1, 1, 2).is_ok());
     CHECK(complete().empty());
     CHECK(list_store(store.path()).value().complete.size() == 1);
+}
+
+TEST_CASE("rank 0 notices each rank that cannot write its part", "[training]") {
+    const Folder store;
+    SavedValues values;
+    const auto folder = begin_checkpoint(store.path(), 1);
+    REQUIRE(folder.is_ok());
+    const auto write = [&](int rank) {
+        return write_part(folder.value(), split_rows(values.model(), rank, 4), 1, rank, 4);
+    };
+    const auto failure = [&] { return missing_part(folder.value(), 1, 4).status().message(); };
+    REQUIRE(write(0).is_ok());
+    CHECK(missing_part(folder.value(), 0, 4).value() == 1);
+    give_up_part(folder.value(), 3, 4);  // rank 0 does not wait for ranks 1 and 2 before it notices rank 3
+    CHECK_THAT(failure(), Contains("rank 3 could not write its part; the output of rank 3 gives the reason"));
+    for (int rank = 1; rank < 4; ++rank) {
+        REQUIRE(write(rank).is_ok());
+    }
+    CHECK_THAT(failure(), Contains("rank 3 could not"));  // although its part is there now
+    give_up_part(folder.value(), 0, 4);
+    CHECK_FALSE(std::filesystem::exists(folder.value()));
+    CHECK_THAT(failure(), Contains("was removed before all parts were written"));
+    CHECK_THAT(write(2).message(), Contains("save-000001-step-1 is missing. Either rank 0 has given up"));
+    CHECK_THAT(write(0).message(), Contains("part-0-of-4.safetensors.partial: open failed"));
+}
+
+TEST_CASE("the C functions for parts check their arguments", "[training]") {
+    constexpr const char* kPath = "nowhere/save-000001-step-1";
+    const std::array<std::int64_t, 1> shape = {1};
+    float value = 0;
+    rueda_tensor_part part = {"w", {&value, shape.data(), 1, RUEDA_FLOAT32}, 0, 1};
+    const auto refused = [](int status) {
+        CHECK(status == RUEDA_INVALID_ARGUMENT);
+        return std::string(rueda_last_error());
+    };
+    CHECK_THAT(refused(rueda_checkpoint_write_part(kPath, 1, nullptr, 1, 0, 1)),
+               Contains("the array of tensors is NULL, but its count is 1"));
+    CHECK_THAT(refused(rueda_checkpoint_write_part(nullptr, 1, &part, 1, 0, 1)), Contains("the folder is empty"));
+    CHECK_THAT(refused(rueda_checkpoint_write_part(kPath, -1, &part, 1, 0, 1)), Contains("step is -1"));
+    CHECK_THAT(refused(rueda_checkpoint_write_part("nowhere", 1, &part, 1, 0, 1)), Contains("not the path of"));
+    part.name = nullptr;
+    CHECK_THAT(refused(rueda_checkpoint_write_part(kPath, 1, &part, 1, 0, 1)), Contains("tensor NULL has 1 dim"));
+    CHECK_THAT(refused(rueda_checkpoint_missing_part(kPath, nullptr, 1)), Contains("rank"));
+    CHECK_THAT(refused(rueda_checkpoint_begin("nowhere", 1, nullptr)), Contains("name"));
 }
 
 TEST_CASE("a manager saves parts, and restores them whole and in parts", "[training]") {

@@ -290,8 +290,8 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         }
         char byte = 0;
         REQUIRE(::read(ready[0], &byte, 1) == 1);
-        ::usleep(round * 53);  // this pause synchronises nothing; it lets each round interrupt the save at another
-                               // moment
+        // This pause synchronises nothing. With it, each round interrupts the save at another moment.
+        ::usleep(round * 53);
         ::kill(child, SIGKILL);
         REQUIRE(::waitpid(child, nullptr, 0) == child);
         ::close(ready[0]);

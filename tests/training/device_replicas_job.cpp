@@ -98,7 +98,8 @@ public:
         return all;
     }
 
-    /// Puts a copy of numbers into the stream. The host waits first until the last such copy has ended.
+    /// Puts a copy of numbers into the stream. Before that, the host waits until the previous copy of this function has
+    /// ended.
     template <class Number>
     void write(std::size_t parameter, float* to, Number&& number) {
         require(api_.stream_synchronize(stream_) == 0, "cuStreamSynchronize failed");
@@ -198,7 +199,7 @@ void check_steps(Gpus& gpus, rueda::ReduceOp op) {
     }
 }
 
-/// A step of two runs. The second run's gradients stand for the accumulated ones.
+/// A step of two runs. The gradients of the second run stand for those that a program has accumulated over both runs.
 void check_passes(Gpus& gpus) {
     training::DeviceReplicas replicas(replicas_of(gpus), {.passes_per_step = 2});
     begin(replicas, gpus);

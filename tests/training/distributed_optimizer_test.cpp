@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests a job of one process. examples/snippets/distributed_optimizer.cpp is a test with several ranks.
+// Tests the optimizer in a job of one process. distributed_optimizer_job.cpp tests it with several ranks.
 #include "rueda/training/distributed_optimizer.hpp"
 
 #include <catch2/catch.hpp>

@@ -5,7 +5,6 @@
 Usage: elastic_test.py RUEDARUN ELASTIC_JOB [unittest arguments…]
 """
 
-import contextlib
 import os
 import pathlib
 import random
@@ -14,151 +13,25 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+import elastic_jobs  # noqa: E402
+from elastic_jobs import is_alive, parent_of  # noqa: E402
 
 RUEDARUN, JOB = sys.argv[1:3]
 LONG = "--long" in sys.argv
 
 
-def expected_sum(steps: int) -> int:
-    return sum(number * number % 1009 for number in range(16 * steps))
+def start_job(*arguments: object) -> elastic_jobs.Job:
+    words = [RUEDARUN, "--no-mpi", "--no-thread-variables", *map(str, arguments)]
+    return elastic_jobs.Job(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
 
 
-def stat_fields(pid: int) -> list[str]:
-    """Returns the fields of /proc/PID/stat from the third one, the state, on. Returns none if there is no such process."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def parent_of(pid: int) -> int:
-    """Returns the parent of the process; 0 if there is no such process."""
-    return int((stat_fields(pid) or ["", "0"])[1])
-
-
-def is_alive(pid: int) -> bool:
-    return stat_fields(pid)[:1] not in ([], ["Z"])
-
-
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("this did not happen within 30 s")
-        time.sleep(0.001)
-
-
-class Line:
-    """A line that a worker has printed: which worker, in which generation, with which values."""
-
-    def __init__(self, text: str) -> None:
-        self.what = re.sub(r"^\[\d+\] ", "", text).split()[0]
-        self.values = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", text)}
-
-    def __getattr__(self, name: str) -> int:
-        return self.values[name]
-
-
-class Job:
-    """A running job. Its lines can be read while it runs."""
-
-    def __init__(self, *arguments: object) -> None:
-        words = [RUEDARUN, "--no-mpi", "--no-thread-variables", *map(str, arguments)]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.lines: list[Line] = []
-        self.err = ""
-        self._readers = [threading.Thread(target=self._read_lines), threading.Thread(target=self._read_errors)]
-        for reader in self._readers:
-            reader.start()
-
-    def _read_lines(self) -> None:
-        for text in self.process.stdout:
-            if "pid=" in text:
-                self.lines.append(Line(text))
-
-    def _read_errors(self) -> None:
-        for text in self.process.stderr:
-            self.err += text
-
-    def kill_together(self, *victims: int) -> None:
-        """Kills workers so that ruedarun notices all deaths at the same time. Ignores workers that have ended."""
-        self.process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: stat_fields(self.process.pid)[:1] in (["T"], ["Z"], []))
-        for victim in victims:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: not any(is_alive(victim) for victim in victims))
-        self.process.send_signal(signal.SIGCONT)
-
-    def living_workers(self) -> list[int]:
-        """Returns the processes of all living workers, also of those that have printed nothing yet."""
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        return sorted(pid for pid in pids if parent_of(pid) == self.process.pid and is_alive(pid))
-
-    def trained(self) -> set[int]:
-        """Returns the processes that have begun to train, so they have the values of the training."""
-        return {line.pid for line in list(self.lines) if line.what == "start"}
-
-    def wait(self, seconds: float = 60) -> int:
-        status = self.process.wait(seconds)
-        for reader in self._readers:
-            reader.join()
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return status
-
-    def wait_for(self, condition) -> None:
-        deadline = time.monotonic() + 30
-        while not condition():
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                raise AssertionError(f"this did not happen; the job has printed {self.err}")
-            time.sleep(0.01)
-
-    def wait_for_size(self, size: int) -> int:
-        """Waits until the newest generation has this number of ranks and all have begun. Returns its number."""
-
-        def newest() -> int:
-            return max((line.generation for line in self.lines), default=0)
-
-        self.wait_for(lambda: [line.size for line in self.started(newest())] == [size] * size)
-        return newest()
-
-    def started(self, generation: int) -> list[Line]:
-        found = [line for line in self.lines if line.what == "start" and line.generation == generation]
-        return sorted(found, key=lambda line: line.rank)
-
-    def ended(self) -> list[Line]:
-        return sorted((line for line in self.lines if line.what == "end"), key=lambda line: line.rank)
-
-
-class Elastic(unittest.TestCase):
-    def check_members(self, job: Job, generation: int, size: int) -> list[int]:
-        """Checks that all ranks of the generation have the same values. Returns their processes in the order of ranks."""
-        lines = job.started(generation)
-        self.assertEqual([line.rank for line in lines], list(range(size)), job.err)
-        self.assertEqual([line.RANK for line in lines], list(range(size)))
-        self.assertEqual({line.size for line in lines} | {line.WORLD_SIZE for line in lines}, {size})
-        self.assertEqual(len({(line.step, line.sum) for line in lines}), 1)
-        # The memory of earlier generations was released.
-        self.assertEqual({line.arenas for line in lines}, {1}, job.err)
-        return [line.pid for line in lines]
-
-    def check_values(self, job: Job, steps: int) -> None:
-        self.assertGreater(len(job.ended()), 0, job.err)
-        for line in job.ended():
-            self.assertEqual((line.step, line.sum), (steps, expected_sum(steps)))
-
-    def check_result(self, job: Job, steps: int, size: int) -> None:
-        self.assertEqual(job.wait(), 0, job.err)
-        self.assertEqual(len(job.ended()), size, job.err)
-        self.assertEqual({line.size for line in job.ended()}, {size})
-        self.check_values(job, steps)
-
+class Elastic(elastic_jobs.ElasticTest):
     def test_survivors_keep_their_processes(self):
-        job = Job("-np", 3, "--min-np", 2, JOB, 20, "kill=0,7,1")
+        job = start_job("-np", 3, "--min-np", 2, JOB, 20, "kill=0,7,1")
         self.check_result(job, 20, 2)
         first = self.check_members(job, 0, 3)
         self.assertEqual(self.check_members(job, 1, 2), [first[0], first[2]])
@@ -171,7 +44,7 @@ class Elastic(unittest.TestCase):
         steps = 10
         with tempfile.TemporaryDirectory() as folder:
             end = pathlib.Path(folder) / "end"
-            job = Job(
+            job = start_job(
                 *("-np", 4, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
                 *(JOB, steps, "pause=5", f"until={end}"),
             )
@@ -192,7 +65,7 @@ class Elastic(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             end = pathlib.Path(folder) / "end"
             script = f"sleep 1000 & echo helper pid=$!; {JOB} {steps} pause=5 until={end}; exit $?"
-            job = Job(
+            job = start_job(
                 *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
                 *("sh", "-c", script),
             )
@@ -211,7 +84,7 @@ class Elastic(unittest.TestCase):
         self.assertEqual(self.check_members(job, 1, 1), [first])
 
     def test_a_replacement_joins_at_a_commit(self):
-        job = Job(
+        job = start_job(
             *("-np", 2, "--min-np", 1, "--blacklist-cooldown-range", 1, 1),
             *(JOB, 20, "kill=0,5,0", "size=2", "pause=1"),
         )
@@ -223,7 +96,7 @@ class Elastic(unittest.TestCase):
         self.assertNotIn(last[1], first)
 
     def test_too_few_survivors_wait_for_a_replacement(self):
-        job = Job(
+        job = start_job(
             *("-np", 2, "--min-np", 2, "--blacklist-cooldown-range", "0.1,1"),
             *(JOB, 20, "kill=0,5,1", "kill=1,9,0"),
         )
@@ -239,7 +112,7 @@ class Elastic(unittest.TestCase):
             script.write_text(f"#!/bin/sh\nexec cat {hosts}\n")
             script.chmod(0o755)
             hosts.write_text("localhost:1\n")
-            job = Job(
+            job = start_job(
                 *("--min-np", 1, "--max-np", 3, "--host-discovery-script", script, "--slots-per-host", 3),
                 *(JOB, 10, "pause=2", "size=4"),
             )
@@ -256,7 +129,7 @@ class Elastic(unittest.TestCase):
 
     def test_the_job_ends_if_too_few_ranks_remain(self):
         begin = time.monotonic()
-        job = Job("-np", 2, "--min-np", 2, "--elastic-timeout", 0.5, JOB, 20, "kill=0,5,1")
+        job = start_job("-np", 2, "--min-np", 2, "--elastic-timeout", 0.5, JOB, 20, "kill=0,5,1")
         self.assertEqual(job.wait(), 137, job.err)
         self.assertLess(time.monotonic() - begin, 20)
         self.assertIn("after 0.5 s (--elastic-timeout) there are 1 of at least 2 ranks", job.err)
@@ -265,15 +138,21 @@ class Elastic(unittest.TestCase):
     def test_the_job_fails_without_slots(self):
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder) / "script"
-            script.write_text("#!/bin/sh\necho other-host:4\n")
+            script.write_text("#!/bin/sh\necho localhost\n")
             script.chmod(0o755)
-            job = Job("--min-np", 2, "--host-discovery-script", script, "--elastic-timeout", 0.3, "true")
+            job = start_job("--min-np", 2, "--host-discovery-script", script, "--elastic-timeout", 0.3, "true")
             self.assertNotEqual(job.wait(), 0, job.err)
-            self.assertIn("names 'other-host', which is not this host", job.err)
+            self.assertIn("gives 'localhost' no number of slots", job.err)
             self.assertIn("after 0.3 s (--elastic-timeout) there are 0 of at least 2 ranks", job.err)
 
+    def test_a_script_that_cannot_be_started(self):
+        job = start_job("--min-np", 2, "--host-discovery-script", "/nowhere/script", "true")
+        self.assertEqual(job.wait(), 2, job.err)
+        self.assertIn("--host-discovery-script: ", job.err)
+        self.assertIn("/nowhere/script", job.err)
+
     def test_the_limit_of_resets(self):
-        job = Job(
+        job = start_job(
             *("-np", 3, "--min-np", 1, "--reset-limit", 1),
             *(JOB, 20, "kill=0,5,1", "kill=1,9,1"),
         )
@@ -282,7 +161,7 @@ class Elastic(unittest.TestCase):
         self.assertIn("it has had 1 new generations, and --reset-limit allows no more", job.err)
 
     def test_the_end_by_ctrl_c_while_ranks_wait(self):
-        job = Job("-np", 2, "--min-np", 2, JOB, 20, "kill=0,5,1")
+        job = start_job("-np", 2, "--min-np", 2, JOB, 20, "kill=0,5,1")
         job.wait_for(lambda: "was killed by signal 9" in job.err)
         begin = time.monotonic()
         job.process.send_signal(signal.SIGINT)
@@ -290,8 +169,8 @@ class Elastic(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 4)
 
     def test_programs_without_elastic_training(self):
-        self.assertEqual(Job("--min-np", 2, "-np", 2, "true").wait(), 0)
-        failed = Job("--min-np", 2, "-np", 2, "sh", "-c", "exit 3")
+        self.assertEqual(start_job("--min-np", 2, "-np", 2, "true").wait(), 0)
+        failed = start_job("--min-np", 2, "-np", 2, "sh", "-c", "exit 3")
         self.assertEqual(failed.wait(), 3)
         self.assertIn("ranks could start", failed.err)
 
@@ -326,14 +205,14 @@ class Elastic(unittest.TestCase):
         choice = random.Random(seed)
         with tempfile.TemporaryDirectory() as folder:
             end = pathlib.Path(folder) / "end"
-            job = Job(
+            job = start_job(
                 *("-np", 3, "--min-np", 1, "--blacklist-cooldown-range", 0.1, 0.1),
                 *(JOB, steps, "pause=5", f"until={end}"),
             )
             done = 0
             while done < kills and job.process.poll() is None:
                 time.sleep(choice.choice([0, choice.uniform(0, 0.05), choice.uniform(0.05, 0.3)]))
-                living = job.living_workers()
+                living = job.living_children()
                 with_values = sorted(job.trained().intersection(living))
                 if len(living) < 2 or not with_values:
                     time.sleep(0.01)

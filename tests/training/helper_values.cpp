@@ -3,15 +3,21 @@
 // Prints what the helpers of rueda/training compute for many arguments. tests/python/test_training_values.py compares
 // the lines with those of rueda.training. Each line begins with a case, and floating-point numbers are hexadecimal, so
 // that a difference of one bit is found.
+#include <unistd.h>
+
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rueda/error.hpp"
 #include "rueda/training/batch.hpp"
+#include "rueda/training/curves.hpp"
 #include "rueda/training/gradients.hpp"
 #include "rueda/training/job_summary.hpp"
 #include "rueda/training/learning_rate.hpp"
@@ -173,6 +179,36 @@ void print_reports() {
     print_report({.ranks = {{"a", 9.0, 7, 70, 8.5, 0.0}, {"a", 9.0, 7, 70, 8.5, 0.0}, {"a", 9.0, 7, 70, 0.5, 0.0}}});
 }
 
+/// Draws nine curves, and prints the lines of the picture. The fourth point of each curve is missing.
+void print_picture(const std::filesystem::path& path, double scale, bool logarithmic) {
+    std::vector<training::Curve> curves;
+    for (int number = 0; number < 9; ++number) {
+        training::Curve& curve = curves.emplace_back();
+        curve.name = "curve <" + std::to_string(number) + ">";
+        for (int i = 0; i < 7; ++i) {
+            const double y = static_cast<double>((i * 37 + number * 11) % 23 - 3) / 7.0 * scale;
+            curve.points.push_back({i * scale, i == 3 ? std::numeric_limits<double>::quiet_NaN() : y});
+        }
+    }
+    training::draw_curves(path, curves,
+                          {.title = "a & 'b' \"c\"", .x_label = "x", .y_label = "y", .logarithmic = logarithmic});
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+        std::printf("picture %s\n", line.c_str());
+    }
+}
+
+void print_pictures() {
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("rueda-helper-values-" + std::to_string(::getpid()) + ".svg");
+    for (const bool logarithmic : {false, true}) {
+        for (const double scale : {1e-5, 1.0, 12345.0}) {
+            print_picture(path, scale, logarithmic);
+        }
+    }
+    std::filesystem::remove(path);
+}
+
 }  // namespace
 
 int main() {
@@ -182,4 +218,5 @@ int main() {
     print_batches();
     print_sampler();
     print_reports();
+    print_pictures();
 }

@@ -101,6 +101,16 @@ int main(int argc, char** argv) {
     check(of_user.threads == 5 && of_user.is_set_by_user &&
               of_user.summary == "cores: OMP_NUM_THREADS=5,2 stays as it is",
           "use_cores() does not keep the user's number");
+    for (const char* const value : {"abc", "0", "-1", " "}) {
+        ::setenv("OMP_NUM_THREADS", value, 1);
+        const training::Cores replaced = training::use_cores();
+        check(replaced.threads == rueda::threads_per_rank() && !replaced.is_set_by_user &&
+                  replaced.summary.ends_with(std::string("; OMP_NUM_THREADS=") + value +
+                                             " had no effect, because it is no number above 0"),
+              "use_cores() does not replace a value that is no number");
+    }
+    ::setenv("OMP_NUM_THREADS", " 4 ,2", 1);
+    check(training::use_cores().threads == 4, "use_cores() does not read a number with spaces around it");
     {
         training::JobSummary summary;
         training::CheckpointManager manager({.folder = folder});

@@ -57,10 +57,10 @@ TEST_CASE("the same numbers as JSON", "[unit]") {
 }
 
 TEST_CASE("a rank is awaited only if the other ranks were blocked long, and it was not", "[unit]") {
-    const auto awaited = [](std::vector<double> blocked) {
+    const auto awaited = [](std::vector<double> blocked, double seconds = 100) {
         JobReport report;
         for (const double each : blocked) {
-            report.ranks.push_back({.host = "a", .seconds = 100, .in_communication = each});
+            report.ranks.push_back({.host = "a", .seconds = seconds, .in_communication = each});
         }
         return report.awaited_rank();
     };
@@ -70,6 +70,8 @@ TEST_CASE("a rank is awaited only if the other ranks were blocked long, and it w
     CHECK_FALSE(awaited({13, 50}));      // a rank that was blocked itself
     CHECK_FALSE(awaited({9.9, 0}));      // a short wait
     CHECK_FALSE(awaited({50, 50, 50}));  // all of them moved data
+    CHECK(awaited({0.5, 0.1}, 1.0) == 1);
+    CHECK_FALSE(awaited({0.5, 0.1}, 0.99));  // in a job that short, the times say nothing
 }
 
 TEST_CASE("what the summary says about checkpoints", "[unit]") {

@@ -120,7 +120,8 @@ TEST_CASE("an event file has the records that TensorBoard expects", "[unit]") {
                                               "\x0a\x0a\x0a\x03"
                                               "auc\x15\0\0\0\x40",
                                               30));
-    MetricFiles other = opened(folder, {MetricFormat::tensorboard});  // does not overwrite the first file
+    // the new object must not overwrite the first file
+    MetricFiles other = opened(folder, {MetricFormat::tensorboard});
     CHECK(event_records(folder).size() == 4);
 }
 

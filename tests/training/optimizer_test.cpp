@@ -148,7 +148,7 @@ private:
         if (std::abs(slope(0.0)) <= rule_.l1) {
             return 0.0;
         }
-        const double sign = slope(0.0) > 0.0 ? -1.0 : 1.0;  // of the next weight
+        const double sign = slope(0.0) > 0.0 ? -1.0 : 1.0;  // the sign of the next weight
         double low = 0.0;
         double high = 1e6;
         for (int i = 0; i < 100; ++i) {

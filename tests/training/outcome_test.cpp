@@ -25,7 +25,7 @@ void put(OutcomeBytes& bytes, std::size_t at, std::int32_t number) {
     std::memcpy(bytes.data() + at, &number, sizeof number);
 }
 
-TEST_CASE("an outcome arrives as it was") {
+TEST_CASE("a decoded outcome is equal to the encoded one") {
     CHECK(told({}).is_ok());
     const Status failed = told(Status(ErrorCode::resource_exhausted, "the disk\n\tis full: ä"));
     CHECK(failed.code() == ErrorCode::resource_exhausted);
@@ -34,7 +34,7 @@ TEST_CASE("an outcome arrives as it was") {
     CHECK(told(Status(ErrorCode::internal, std::string(5000, 'x'))).message() == std::string(3997, 'x') + "…");
 }
 
-TEST_CASE("an outcome moves nobody's terminal") {
+TEST_CASE("control characters in the text of an outcome are replaced") {
     CHECK(told(Status(ErrorCode::aborted, "a\x1b[2Jb\x7f\r")).message() == "a?[2Jb??");
 }
 

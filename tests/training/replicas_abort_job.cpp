@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests what rueda::training::Replicas does when the job of two processes ends in a run. The argument says why it ends:
-// "killed" or "pending". Each process that survives prints "rank R: as expected"; replicas_abort_test.sh reads this.
+// Tests what rueda::training::Replicas does when the job of two processes ends in a run. The first argument says why it
+// ends: "killed" or "pending"; the second one is the name of the ReplicaReduction. Each process that survives prints
+// "rank R: as expected"; replicas_abort_test.sh reads this.
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -57,9 +58,9 @@ bool fails(training::Replicas& replicas, std::string_view part, const training::
 }
 
 /// Rank 1 is killed while rank 0 waits for it.
-bool killed() {
+bool killed(training::ReplicaReduction reduction) {
     Model model;
-    training::Replicas replicas(training::Sgd{}, model.parameters);
+    training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = reduction});
     const bool first = fails<rueda::Aborted>(replicas, "", [&](training::Replica& replica) {
         if (rueda::rank() == 1 && replica.index() == 1) {
             std::raise(SIGKILL);
@@ -82,7 +83,7 @@ bool is_aborted(const rueda::Handle& handle) {
 
 /// On rank 0, an operation of the program has the name of the gradient's reduction, and does not end. So rank 0 ends
 /// the job, because rank 1 would wait forever.
-bool pending() {
+bool pending(training::ReplicaReduction reduction) {
     Model model;
     std::vector<float> other(1000);
     rueda::Handle handle;
@@ -91,8 +92,7 @@ bool pending() {
     }
     bool is_right = false;
     {
-        training::Replicas replicas(training::Sgd{}, model.parameters,
-                                    {.reduction = training::ReplicaReduction::to_one});
+        training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = reduction});
         if (rueda::rank() == 0) {
             is_right = fails<rueda::DuplicateName>(replicas, "still pending",
                                                    [&](training::Replica& replica) { model.backward(replica); });
@@ -116,9 +116,14 @@ bool pending() {
 }  // namespace
 
 int main(int argc, char** argv) {
+    using training::ReplicaReduction;
     rueda::init();
-    const std::string_view reason = argc == 2 ? argv[1] : "";
-    if (reason == "killed" ? killed() : pending()) {
+    const std::string_view reason = argc == 3 ? argv[1] : "";
+    ReplicaReduction reduction = ReplicaReduction::divided;
+    for (const ReplicaReduction each : {ReplicaReduction::to_one, ReplicaReduction::ring}) {
+        reduction = argc == 3 && argv[2] == name_of(each) ? each : reduction;
+    }
+    if (reason == "killed" ? killed(reduction) : pending(reduction)) {
         std::printf("rank %d: as expected\n", rueda::rank());
         std::fflush(stdout);
     }

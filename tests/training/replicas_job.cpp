@@ -38,13 +38,32 @@ float gradient_of(int worker, int step, std::size_t parameter, std::size_t i) {
     return (number - 50.0F) / (3.0F + static_cast<float>(worker));
 }
 
-/// Adds up one element as `count` replicas in groups of `group` and then the processes do.
+/// Adds up one element as `count` replicas in a ring do: the sum of a piece begins with the replica of its number.
+float sum_in_ring(int count, int process, int step, std::size_t parameter, std::size_t i) {
+    const auto pieces = static_cast<std::size_t>(count);
+    std::size_t piece = 0;
+    while (i >= kSizes[parameter] * (piece + 1) / pieces) {
+        ++piece;
+    }
+    float sum = 0.0F;
+    for (std::size_t hop = 0; hop < pieces; ++hop) {
+        const int replica = static_cast<int>((piece + hop) % pieces);
+        const float mine = gradient_of(process * count + replica, step, parameter, i);
+        sum = hop == 0 ? mine : sum + mine;
+    }
+    return sum;
+}
+
+/// The value of `group` for a ring.
+constexpr int kRing = 0;
+
+/// Adds up one element as `count` replicas in groups of `group` (or in a ring) and then the processes do.
 float expected_sum(int count, int group, int step, std::size_t parameter, std::size_t i) {
     static const int processes = rueda::size();
     float all = 0.0F;
     for (int process = 0; process < processes; ++process) {
-        float replicas = 0.0F;
-        for (int first = 0; first < count; first += group) {
+        float replicas = group == kRing ? sum_in_ring(count, process, step, parameter, i) : 0.0F;
+        for (int first = 0; group != kRing && first < count; first += group) {
             float members = gradient_of(process * count + first, step, parameter, i);
             for (int k = first + 1; k < std::min(count, first + group); ++k) {
                 members += gradient_of(process * count + k, step, parameter, i);
@@ -89,10 +108,18 @@ bool same_bits(std::span<const float> one, std::span<const float> other) {
     return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size_bytes()) == 0;
 }
 
+/// Returns the argument of expected_sum().
+int group_of(training::ReplicaReduction reduction, int group, int count) {
+    if (reduction == training::ReplicaReduction::ring) {
+        return kRing;
+    }
+    return reduction == training::ReplicaReduction::hierarchical ? group : count;
+}
+
 void check_values(int count, const training::ReplicasOptions& options) {
     const std::string what = std::to_string(count) + " replicas, " + std::string(name_of(options.reduction)) +
                              ", group " + std::to_string(options.group) + ": ";
-    const int group = options.reduction == training::ReplicaReduction::hierarchical ? options.group : count;
+    const int group = group_of(options.reduction, options.group, count);
     Model model(count);
     training::Replicas replicas(training::Adam{}, model.parameters, options);
     check(replicas.workers() == count * rueda::size(), what + "wrong number of workers");
@@ -144,8 +171,7 @@ void check_slow_replica(int count, training::ReplicaReduction reduction, int slo
             others.release();
         });
         replicas.synchronize();
-        const float sum =
-            expected_sum(count, reduction == training::ReplicaReduction::hierarchical ? 3 : count, step, 3, 7);
+        const float sum = expected_sum(count, group_of(reduction, 3, count), step, 3, 7);
         check(model.gradients[0][3][7] == sum * static_cast<float>(1.0 / count / rueda::size()),
               "a slow replica changes the gradient");
         replicas.step(0.1);
@@ -153,9 +179,9 @@ void check_slow_replica(int count, training::ReplicaReduction reduction, int slo
 }
 
 /// A replica of the last rank fails in run `failing` of a step of two runs, and the step ends on all ranks.
-void check_failure(int failing) {
+void check_failure(int failing, training::ReplicaReduction reduction) {
     Model model(3);
-    training::Replicas replicas(training::Sgd{}, model.parameters, {.passes_per_step = 2});
+    training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = reduction, .passes_per_step = 2});
     const auto run = [&](bool fails) {
         replicas.run([&](training::Replica& replica) {
             if (fails && replica.worker() == replica.workers() - 2) {
@@ -184,7 +210,8 @@ void check_failure(int failing) {
     replicas.step(1.0);
     // Each pass writes the same gradients, and the reduction divides by the number of passes.
     const auto factor = static_cast<float>(1.0 / 6 / rueda::size());
-    check(model.own[0][0][3] == 1.0F - expected_sum(3, 3, 0, 0, 3) * factor, "the step after a failure is wrong");
+    check(model.own[0][0][3] == 1.0F - expected_sum(3, group_of(reduction, 2, 3), 0, 0, 3) * factor,
+          "the step after a failure is wrong");
 }
 
 /// Replica 0 of every rank fails. All ranks get the failure of the lowest one.
@@ -327,14 +354,19 @@ int main() {
         check_values(count, {.reduction = ReplicaReduction::divided,
                              .op = count % 2 == 0 ? rueda::ReduceOp::sum : rueda::ReduceOp::average});
         check_values(count, {.reduction = ReplicaReduction::hierarchical, .group = std::min(count, 3)});
+        check_values(count, {.reduction = ReplicaReduction::ring});
     }
     for (const int slow : {0, 6}) {
         check_slow_replica(7, ReplicaReduction::to_one, slow);
         check_slow_replica(7, ReplicaReduction::hierarchical, slow);  // by default, groups of 3
         check_slow_replica(7, ReplicaReduction::divided, slow);
+        check_slow_replica(7, ReplicaReduction::ring, slow);
     }
-    check_failure(0);
-    check_failure(1);
+    for (const ReplicaReduction reduction : {ReplicaReduction::to_one, ReplicaReduction::hierarchical,
+                                             ReplicaReduction::divided, ReplicaReduction::ring}) {
+        check_failure(0, reduction);
+        check_failure(1, reduction);
+    }
     check_failures_at_once();
     check_pending_name();
     check_different_counts();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -18,9 +19,10 @@
 #include "tests/training/job.hpp"
 #include "tests/training/messages.hpp"
 #include "training/outcome.hpp"
-#include "training/replicas/local_reduction.hpp"
+#include "training/replicas/divided_reduction.hpp"
 #include "training/replicas/replica_agreement.hpp"
 #include "training/replicas/replica_threads.hpp"
+#include "training/replicas/ring_reduction.hpp"
 
 namespace rueda::training {
 namespace {
@@ -56,8 +58,8 @@ struct Tower {
 
 TEST_CASE("the steps of replicas are those of their average", "[training][replicas]") {
     const Job job;
-    for (const ReplicaReduction reduction :
-         {ReplicaReduction::to_one, ReplicaReduction::hierarchical, ReplicaReduction::divided}) {
+    for (const ReplicaReduction reduction : {ReplicaReduction::to_one, ReplicaReduction::hierarchical,
+                                             ReplicaReduction::divided, ReplicaReduction::ring}) {
         INFO(name_of(reduction));
         Tower tower(4);
         Replicas replicas(Sgd{}, tower.parameters(), {.reduction = reduction});
@@ -213,8 +215,8 @@ TEST_CASE("mistakes of a replica are named and end the run", "[training][replica
 
 TEST_CASE("a failure ends the other replicas", "[training][replicas]") {
     const Job job;
-    for (const ReplicaReduction reduction :
-         {ReplicaReduction::to_one, ReplicaReduction::hierarchical, ReplicaReduction::divided}) {
+    for (const ReplicaReduction reduction : {ReplicaReduction::to_one, ReplicaReduction::hierarchical,
+                                             ReplicaReduction::divided, ReplicaReduction::ring}) {
         Tower tower(4);
         Replicas replicas(Sgd{}, tower.parameters(), {.reduction = reduction});
         std::array<bool, 4> has_ended = {};
@@ -322,14 +324,18 @@ TEST_CASE("wrong options and parameters of replicas are named", "[training][repl
     CHECK_THAT(refusal(parameters), Contains("the values of parameter 'a' overlap"));
 }
 
-TEST_CASE("pieces and groups of a local reduction have exact sums", "[training][replicas]") {
+TEST_CASE("pieces, groups and rings of a local reduction have exact sums", "[training][replicas]") {
     constexpr std::size_t kEverything = std::numeric_limits<std::size_t>::max();
     const std::vector<std::size_t> counts = {0, 1, 7, 1000, 3, 64};
     for (const int count : {1, 2, 3, 5, 8}) {
+        constexpr LocalDivision kRing{.group = 0};
         for (const LocalDivision division :
              {LocalDivision{count, kEverything}, LocalDivision{count, 7}, LocalDivision{count, 1000},
-              LocalDivision{1, kEverything}, LocalDivision{std::min(count, 3), kEverything}}) {
+              LocalDivision{1, kEverything}, LocalDivision{std::min(count, 3), kEverything}, kRing}) {
             INFO(count << " replicas, groups of " << division.group << ", pieces of " << division.piece);
+            if (division.group == kRing.group && count == 1) {
+                continue;  // a ring has at least two replicas
+            }
             const auto replicas = static_cast<std::size_t>(count);
             std::vector<std::vector<std::vector<float>>> values(counts.size());
             std::vector<LocalReduction::Gradient> gradients;
@@ -343,23 +349,29 @@ TEST_CASE("pieces and groups of a local reduction have exact sums", "[training][
             }
             std::mutex mutex;
             std::multiset<std::size_t> completed;
-            LocalReduction reduction(gradients, count, division, [&](std::size_t gradient) {
+            const auto complete = [&](std::size_t gradient) {
                 const std::lock_guard lock(mutex);
                 completed.insert(gradient);
-            });
+            };
+            std::unique_ptr<LocalReduction> reduction;
+            if (division.group == kRing.group) {
+                reduction = std::make_unique<RingReduction>(gradients, count, complete);
+            } else {
+                reduction = std::make_unique<DividedReduction>(gradients, count, division, complete);
+            }
             ReplicaThreads threads(count);
             for (int pass = 0; pass < 3; ++pass) {
                 completed.clear();
-                reduction.begin();
+                reduction->begin();
                 threads.run([&](int replica) {
                     for (std::size_t g = counts.size(); g-- > 0;) {
                         std::vector<float>& mine = values[g][static_cast<std::size_t>(replica)];
                         for (std::size_t i = 0; i < mine.size(); ++i) {
                             mine[i] = static_cast<float>(replica + 1) * static_cast<float>(i + g);
                         }
-                        reduction.arrive(g, replica);
+                        reduction->arrive(g, replica);
                     }
-                    reduction.help_until_done();
+                    reduction->help_until_done(replica);
                 });
                 CHECK(completed == std::multiset<std::size_t>{0, 1, 2, 3, 4, 5});
                 bool is_right = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A small training job for test_resume.py: resume_job FOLDER LOSSES STEPS LAYOUT [KILLED_RANK WHEN]. Rank 0 appends the
-// loss of each step to the file LOSSES. LAYOUT is "whole" (BackupAndRestore) or "parts" (each rank saves its rows).
+// loss of each step to the file LOSSES. LAYOUT is "whole" (BackupAndRestore), "parts" (each rank saves its rows), or
+// "pipeline" (BackupAndRestore, and a data::Pipeline whose position is saved, too).
 // With the LAYOUT "uneven", the job does not train: two ranks pass different arguments, see pass_uneven_arguments().
 // KILLED_RANK gets SIGKILL at the beginning of step WHEN. If WHEN ends with "us", the rank gets SIGKILL this many
 // microseconds after the first step.
@@ -13,12 +14,15 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <optional>
+#include <rueda/data/pipeline.hpp>
 #include <rueda/rueda.hpp>
 #include <rueda/training/backup_and_restore.hpp>
 #include <rueda/training/random.hpp>
 #include <rueda/training/sampler.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -48,6 +52,26 @@ public:
         return {{"momentum", momentum_}, {"random", random_.state()}};
     }
 
+    /// Lets the steps use the samples of a pipeline that begins at this position. Its epochs do not end with a full
+    /// batch, and are not as long as those of the sampler.
+    void open_pipeline(const rueda::data::Position& start) {
+        std::string text = "sample\n";
+        for (int sample = 0; sample < 70; ++sample) {
+            text += std::to_string(sample) + "\n";
+        }
+        rueda::data::PipelineOptions options;
+        options.sources = rueda::data::memory("samples", text);
+        options.format = rueda::data::Csv{{{"sample", rueda::DType::int64}}};
+        options.batch = 16;
+        options.rank = rueda::rank();
+        options.size = rueda::size();
+        options.seed = 9;
+        options.shuffle = 30;
+        options.start = start;
+        pipeline_.emplace(std::move(options));
+    }
+    [[nodiscard]] std::string position() const { return pipeline_->position().to_text(); }
+
     void run_step(std::int64_t step) {
         die_if_asked(step);
         if (step % sampler_.batches() == 0 || !has_begun_) {
@@ -56,7 +80,7 @@ public:
         }
         const double noise = 0.01 * (random_.uniform() - 0.5);
         std::vector<double> sums(kFeatures + 1);  // the gradient, and then the loss
-        for (const std::int64_t sample : sampler_.share(step % sampler_.batches())) {
+        for (const std::int64_t sample : pipeline_ ? next_samples() : share_of(step)) {
             add_sample(static_cast<std::uint64_t>(sample), noise, sums);
         }
         rueda::allreduce("sums", sums, {.op = rueda::ReduceOp::sum});
@@ -72,6 +96,18 @@ public:
     }
 
 private:
+    std::vector<std::int64_t> next_samples() {
+        while (!pipeline_->next(batch_)) {
+            // The epoch has ended, and the next one begins.
+        }
+        const auto samples = batch_.values<std::int64_t>("sample");
+        return {samples.begin(), samples.end()};
+    }
+    std::vector<std::int64_t> share_of(std::int64_t step) {
+        const auto share = sampler_.share(step % sampler_.batches());
+        return {share.begin(), share.end()};
+    }
+
     void die_if_asked(std::int64_t step) const {
         if (arguments_.killed_rank != rueda::rank()) {
             return;
@@ -107,6 +143,8 @@ private:
     std::vector<double> momentum_ = std::vector<double>(kFeatures);
     training::Random random_;
     training::Sampler sampler_{{.samples = 96, .batch = 16, .seed = 3, .rank = rueda::rank(), .size = rueda::size()}};
+    std::optional<rueda::data::Pipeline> pipeline_;
+    rueda::data::Batch batch_;
     bool has_begun_ = false;
 };
 
@@ -122,6 +160,25 @@ void train_whole(Trainer& trainer, const Arguments& arguments) {
         arguments.steps, {.folder = arguments.folder, .every_steps = 1, .when_busy = training::WhenBusy::wait},
         trainer.model(), trainer.state());
     say_where_it_begins(backup.first_step());
+    for (const std::int64_t step : backup) {
+        trainer.run_step(step);
+    }
+}
+
+void train_with_pipeline(Trainer& trainer, const Arguments& arguments) {
+    rueda::data::Position start;
+    const training::BackupValues values = {
+        .save =
+            [&] {
+                return training::Metadata{{"position", trainer.position()}};
+            },
+        .restored =
+            [&](const training::Metadata& saved) { start = rueda::data::Position::from_text(saved.at("position")); }};
+    training::BackupAndRestore backup(
+        arguments.steps, {.folder = arguments.folder, .every_steps = 1, .when_busy = training::WhenBusy::wait},
+        trainer.model(), trainer.state(), values);
+    say_where_it_begins(backup.first_step());
+    trainer.open_pipeline(start);
     for (const std::int64_t step : backup) {
         trainer.run_step(step);
     }
@@ -205,6 +262,8 @@ void pass_uneven_arguments(Trainer& trainer, const Arguments& arguments) {
 void run(Trainer& trainer, const Arguments& arguments) {
     if (arguments.layout == "whole") {
         train_whole(trainer, arguments);
+    } else if (arguments.layout == "pipeline") {
+        train_with_pipeline(trainer, arguments);
     } else if (arguments.layout == "parts") {
         train_in_parts(trainer, arguments);
     } else {
@@ -216,7 +275,7 @@ void run(Trainer& trainer, const Arguments& arguments) {
 
 int main(int argc, char** argv) {
     if (argc != 5 && argc != 7) {
-        std::fprintf(stderr, "usage: resume_job FOLDER LOSSES STEPS whole|parts|uneven [KILLED_RANK WHEN]\n");
+        std::fprintf(stderr, "usage: resume_job FOLDER LOSSES STEPS whole|parts|pipeline|uneven [KILLED_RANK WHEN]\n");
         return 2;
     }
     Arguments arguments{argv[1], argv[2], std::stoll(argv[3]), argv[4]};

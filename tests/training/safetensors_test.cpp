@@ -34,8 +34,8 @@ TEST_CASE("a header with every dtype is read", "[training]") {
     CHECK(header.value().tensors[2].info.shape.ndim() == 0);
     CHECK(header.value().tensors[3].info.shape.elements() == 0);
     CHECK(parse_header("{}", 0).is_ok());
-    for (const char* const dtype :
-         {"BOOL", "U8", "I8", "U16", "I16", "F16", "BF16", "U32", "I32", "F32", "U64", "I64", "F64"}) {
+    for (const char* const dtype : {"BOOL", "U8", "I8", "U16", "I16", "F16", "BF16", "U32", "I32", "F32", "U64", "I64",
+                                    "F64", "F8_E4M3", "F8_E5M2"}) {
         CHECK(parse_header(one_tensor(dtype, "[0]", "[0,0]"), 0).is_ok());
     }
 }

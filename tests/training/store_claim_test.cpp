@@ -37,7 +37,8 @@ std::string content_of(const std::filesystem::path& path) {
 /// A process that claims a store and then sleeps, until the destructor kills it.
 class OtherJob {
 public:
-    /// If `leaves_child` is true, the process forks a child that inherits the lock, and ends. The child sleeps.
+    /// If `leaves_child` is true, the process forks a child that inherits the lock. Then the process ends, and the
+    /// child sleeps.
     explicit OtherJob(const std::filesystem::path& store, bool leaves_child = false) {
         std::array<int, 2> ends{};
         REQUIRE(::pipe(ends.data()) == 0);
@@ -67,7 +68,8 @@ public:
     void end() {
         if (pid_ > 0) {
             ::kill(pid_, SIGKILL);
-            ::waitpid(pid_, nullptr, 0);  // fails for the child of another process, which is no problem
+            // with leaves_child, the process is no child of this one; waitpid() then fails, which is no problem
+            ::waitpid(pid_, nullptr, 0);
             pid_ = 0;
         }
     }
@@ -77,7 +79,7 @@ private:
     pid_t pid_ = 0;
 };
 
-TEST_CASE("a store that another process uses is refused, until this process has ended", "[training]") {
+TEST_CASE("a store that another process uses is refused until that process has ended", "[training]") {
     const Folder folder;
     OtherJob other(folder.path());
     const auto refused = StoreClaim::take(folder.path());
@@ -126,7 +128,7 @@ void write_owner(const Folder& folder, const StoreOwner& owner) {
     REQUIRE(file.good());
 }
 
-TEST_CASE("the lock of another host is awaited, because this host may have died", "[training]") {
+TEST_CASE("take() waits for the lock of another host, because that host may have died", "[training]") {
     const Folder folder;
     OtherJob other(folder.path());
     StoreOwner elsewhere = this_process();
@@ -138,7 +140,8 @@ TEST_CASE("the lock of another host is awaited, because this host may have died"
     CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(200));
     CHECK_THAT(refused.status().message(), Contains("on host 'other-host'"));
     std::thread ending([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // usually, take() waits at this time
+        // usually, the main thread waits in take() at this time
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
         other.end();
     });
     const auto taken = StoreClaim::take(folder.path());
@@ -170,7 +173,7 @@ TEST_CASE("a claim ends with its object, even if a child has inherited it", "[tr
     REQUIRE(claim->value().holds_lock());
     const pid_t child = ::fork();
     if (child == 0) {
-        claim.reset();  // does not free the lock of the parent
+        claim.reset();  // the child's object must not free the lock of the parent
         ::_exit(0);
     }
     REQUIRE(::waitpid(child, nullptr, 0) == child);
@@ -218,7 +221,7 @@ TEST_CASE("a manager claims its folder at the first save, and a loop at its begi
     const std::vector<NamedTensor> model = values.model();
     const std::vector<NamedTensor> state = values.state();
     const Snapshot snapshot{.step = 1, .model = model, .state = state};
-    OtherJob other(folder.path());  // it is forked before init() starts threads
+    OtherJob other(folder.path());  // the other process is forked before init() starts threads
     init();
     {
         CheckpointManager manager(options);

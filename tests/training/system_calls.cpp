@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -104,6 +105,11 @@ ssize_t faulty_write(int descriptor, std::size_t bytes, Write write) {
         return written;
     }
     return write(bytes);
+}
+
+DIR* real_fdopendir(int descriptor) {
+    static const auto real = reinterpret_cast<decltype(&fdopendir)>(::dlsym(RTLD_NEXT, "fdopendir"));
+    return real(descriptor);
 }
 
 }  // namespace
@@ -253,7 +259,24 @@ DIR* opendir(const char* path) {
     }
     const int descriptor =
         static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK));
-    return descriptor < 0 ? nullptr : ::fdopendir(descriptor);
+    return descriptor < 0 ? nullptr : test::real_fdopendir(descriptor);
+}
+
+DIR* fdopendir(int descriptor) {
+    return test::must_fail(test::next_fault()) ? nullptr : test::real_fdopendir(descriptor);
+}
+
+struct dirent64* readdir64(DIR* folder) {
+    static const auto real = reinterpret_cast<decltype(&readdir64)>(::dlsym(RTLD_NEXT, "readdir64"));
+    return test::must_fail(test::next_fault()) ? nullptr : real(folder);
+}
+struct dirent* readdir(DIR* folder) {
+    static const auto real = reinterpret_cast<decltype(&readdir)>(::dlsym(RTLD_NEXT, "readdir"));
+    return test::must_fail(test::next_fault()) ? nullptr : real(folder);
+}
+
+int flock(int descriptor, int operation) {
+    return test::must_fail(test::next_fault()) ? -1 : static_cast<int>(::syscall(SYS_flock, descriptor, operation));
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {

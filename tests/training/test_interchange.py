@@ -48,7 +48,7 @@ class Interchange(unittest.TestCase):
         self.copy()
         found, found_metadata = safetensors_reader.read(self.target)
         self.assertEqual(found, tensors)
-        checksums = found_metadata.pop("rueda.checksums")  # the form in which other programs read the checksums
+        checksums = found_metadata.pop("rueda.checksums")  # the key under which other programs find the checksums
         self.assertRegex(checksums, f"^rueda:xxh3-64( [0-9a-f]{{16}}){{{len(tensors) + 1}}}$")
         self.assertEqual(found_metadata, metadata)
 

@@ -89,8 +89,9 @@ class Optimizers(unittest.TestCase):
                 ours = self.ours(rule, options).double()
                 theirs = self.theirs(optimizer, options, torch.float32)
                 exact = self.theirs(optimizer, options, torch.float64)
-                # An error is measured against the largest number from which the element was computed so far. A value
-                # near 0 that is the difference of two large numbers would otherwise have a large relative error.
+                # An error is measured against the largest number from which the element was computed so far. It is not
+                # measured against the value itself: a value near 0 that is the difference of two large numbers has a
+                # large relative error.
                 size = torch.cat([self.values.double()[None], exact]).abs().cummax(0).values[1:]
                 self.assertGreater((exact[-1] - self.values).abs().max().item(), 1e-3)
                 error, their_error = (((each - exact).abs() / size).max().item() for each in (ours, theirs))

@@ -83,6 +83,12 @@ class Resume(unittest.TestCase):
         self.folder.mkdir()
         self.interrupt_and_resume("whole", 3, 1)
 
+    def test_it_resumes_at_the_position_of_its_pipeline(self):
+        self.interrupt_and_resume("pipeline", 2, 2)
+
+    def test_it_resumes_at_the_position_of_its_pipeline_with_another_number_of_ranks(self):
+        self.interrupt_and_resume("pipeline", 3, 1)
+
     def test_it_resumes_from_parts(self):
         self.interrupt_and_resume("parts", 3, 3)
 

@@ -2,9 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "rueda/training/checkpoint_manager.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -16,7 +14,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "rueda/training/agreement.hpp"
 #include "training/checkpoints/background_work.hpp"
 #include "training/checkpoints/checkpoint_index.hpp"
@@ -85,11 +82,6 @@ void check_rows_of(std::span<const TensorPart> parts) {
     }
 }
 
-/// The file by which a rank tells rank 0 that it could not write its part.
-std::filesystem::path failure_mark(const std::filesystem::path& folder, const std::string& part) {
-    return folder / (part + ".failed");
-}
-
 /// Whether a rank can take part in a checkpoint that is saved in parts. Each rank sends its value before the
 /// checkpoint, and the largest value decides for all ranks.
 enum class Readiness : std::int32_t { ready, busy, refused };
@@ -148,11 +140,23 @@ public:
         work_.wait();
     }
 
+    /// In another generation of an elastic job, this rank may have another number. There might then be no rank 0, and
+    /// nobody would save anything.
+    void check_ranks() const {
+        if (rank() != rank_ || size() != size_) {
+            throw InvalidArgument(fmt::format(
+                "checkpoints: the manager of {} was made by rank {} of {}, and this is rank {} of {} now; make a new "
+                "CheckpointManager after each init()",
+                options_.folder.string(), rank_, size_, rank(), size()));
+        }
+    }
+
     void claim() {
         run_on_root([this] { claim_here().throw_if_failed(); });
     }
 
     bool save(const Snapshot& snapshot) {
+        check_ranks();
         check_snapshot(snapshot);
         if (rank_ != 0) {
             return false;
@@ -169,6 +173,7 @@ public:
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot) {
         // A rank must not throw before the other ranks know about its failure, because they would wait for this rank.
         const Status checked = status_of([&] {
+            check_ranks();
             check_snapshot(snapshot);
             check_rows_of(parts);
             if (rank_ == 0) {
@@ -202,7 +207,7 @@ public:
         job.folder = options_.folder / place.at(kNewFolderKey);
         const std::filesystem::path folder = job.folder;
         if (!start(std::move(job), [this](SaveJob& each) { return write_parts(each); })) {
-            give_up_part(folder);
+            give_up_part(folder, rank_, size_);
         }
         return true;  // all ranks return true; a rank that could not write its part has printed a warning
     }
@@ -282,7 +287,7 @@ private:
     [[nodiscard]] SaveJob copy_of(const Snapshot& snapshot, std::span<const TensorPart> parts) {
         last_save_ = Clock::now();
         last_due_ = last_save_;
-        work_.wait();  // the work is over, so this only joins the thread; after this, the copies may be overwritten
+        work_.wait();  // The work is over, so wait() only joins the thread. After this, the copies may be overwritten.
         SaveJob job;
         job.facts = {snapshot.step, size_, snapshot.metric, snapshot.values};
         job.copied = status_of([&] {
@@ -325,8 +330,9 @@ private:
             newest = fmt::format("the newest complete checkpoint is the one of step {}",
                                  listing.value().complete.front().step);
         }
-        warn(fmt::format("The checkpoint of step {} was not saved: {}. Training continues; {}", step,
-                         outcome_.message(), newest));
+        const char* const going_on = outcome_.code() == ErrorCode::aborted ? "" : ". Training continues";
+        warn(fmt::format("The checkpoint of step {} was not saved: {}{}; {}", step, outcome_.message(), going_on,
+                         newest));
     }
 
     [[nodiscard]] Status write_whole(SaveJob& job) const {
@@ -358,21 +364,11 @@ private:
         if (folder.is_ok()) {
             return {{kNewFolderKey, folder.value().filename().string()}};
         }
-        work_.wait();  // the work is over, so this only joins the thread; after this, it cannot write the outcome
+        // The work is over, so wait() only joins the thread. After this, the thread cannot write the outcome.
+        work_.wait();
         outcome_ = folder.status();
         warn_about_failure(step);
         return {};
-    }
-
-    /// Ends a checkpoint to which this rank cannot contribute.
-    void give_up_part(const std::filesystem::path& folder) const {
-        if (rank_ == 0) {
-            remove_checkpoint(folder);
-            return;
-        }
-        const auto mark = failure_mark(folder, model_files(size_)[static_cast<std::size_t>(rank_)]);
-        // If this file cannot be made either, rank 0 stops waiting after part_timeout.
-        const base::UniqueFd file(::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     }
 
     [[nodiscard]] Status write_parts(SaveJob& job) const {
@@ -382,7 +378,7 @@ private:
         }
         if (rank_ != 0) {
             if (!status.is_ok()) {
-                give_up_part(job.folder);
+                give_up_part(job.folder, rank_, size_);
             }
             return status;
         }
@@ -399,28 +395,25 @@ private:
     /// thread.
     [[nodiscard]] Status wait_for_parts(const std::filesystem::path& folder) const {
         const auto deadline = Clock::now() + options_.part_timeout;
-        const std::vector<std::string> names = model_files(size_);
-        for (int each = 0; each < size_; ++each) {
-            const std::string& name = names[static_cast<std::size_t>(each)];
-            while (::access((folder / name).c_str(), F_OK) != 0) {
-                if (::access(failure_mark(folder, name).c_str(), F_OK) == 0) {
-                    return failure(ErrorCode::invalid_argument,
-                                   "rank {} could not write its part; the output of rank {} gives the reason", each,
-                                   each);
-                }
-                if (stop_.load(std::memory_order_relaxed)) {  // partner: the destructor
-                    return failure(ErrorCode::aborted, "the job ends, and the part of rank {} is missing", each);
-                }
-                if (Clock::now() >= deadline) {
-                    return failure(ErrorCode::timeout,
-                                   "{}: rank {} did not write this file within {} s; check that all ranks share the "
-                                   "folder, or raise part_timeout",
-                                   (folder / name).string(), each, options_.part_timeout.count());
-                }
-                std::this_thread::sleep_for(kPollInterval);
+        for (int rank = 0;;) {
+            const Result<int> missing = missing_part(folder, rank, size_);
+            RUEDA_RETURN_IF_FAILED(missing.status());
+            rank = missing.value();
+            if (rank == size_) {
+                return {};
             }
+            if (stop_.load(std::memory_order_relaxed)) {  // partner: the destructor
+                return failure(ErrorCode::aborted, "the job ends, and the part of rank {} is missing", rank);
+            }
+            if (Clock::now() >= deadline) {
+                return failure(ErrorCode::timeout,
+                               "{}: rank {} did not write this file within {} s; check that all ranks share the "
+                               "folder, or raise part_timeout",
+                               (folder / model_files(size_)[static_cast<std::size_t>(rank)]).string(), rank,
+                               options_.part_timeout.count());
+            }
+            std::this_thread::sleep_for(kPollInterval);
         }
-        return {};
     }
 
     CheckpointManagerOptions options_;
@@ -431,7 +424,7 @@ private:
     const int exceptions_ = std::uncaught_exceptions();
     Clock::time_point last_save_ = Clock::now();
     Clock::time_point last_due_ = last_save_;  ///< when a save was last tried or skipped
-    std::optional<StoreClaim> claim_;          ///< of rank 0, from the first save on
+    std::optional<StoreClaim> claim_;          ///< rank 0 has this claim from the first save on
     TensorCopies copies_;                      ///< the thread reads the copies while it works
     Status outcome_;                           ///< the thread writes the outcome while it works
     std::atomic<bool> stop_{false};

@@ -17,7 +17,7 @@ struct RestoreRequest {
     std::filesystem::path store;
     WhichCheckpoint which = WhichCheckpoint::newest;
     BetterMetric better = BetterMetric::lower;
-    std::function<void(std::string_view)> warn;  ///< is called on rank 0 for each damaged checkpoint
+    std::function<void(std::string_view)> warn;  ///< rank 0 calls this function for each damaged checkpoint
 };
 
 /// Implements CheckpointManager::restore() and CheckpointManager::restore_parts().

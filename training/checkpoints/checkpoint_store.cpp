@@ -114,6 +114,13 @@ bool may_be_intact(const fs::path& folder) {
 
 std::string part_name(int rank, int size) { return fmt::format("part-{}-of-{}.safetensors", rank, size); }
 
+/// The file by which a rank tells rank 0 that it could not write its part.
+fs::path failure_mark(const fs::path& folder, int rank, int size) {
+    return folder / (part_name(rank, size) + ".failed");
+}
+
+bool is_there(const fs::path& path) { return ::access(path.c_str(), F_OK) == 0; }
+
 bool is_better(double metric, double other, BetterMetric better) {
     return better == BetterMetric::lower ? metric < other : metric > other;
 }
@@ -172,10 +179,50 @@ Status write_part(const fs::path& folder, std::span<const TensorPart> parts, std
         tensors.push_back({part.name, part.tensor});
         rows[part.name] = {part.rows.begin, part.rows.end, part.whole_rows};
     }
-    return status_of([&] {
+    Status written = status_of([&] {
         write_checkpoint(folder / part_name(rank, size), tensors,
                          {{std::string(kStepKey), std::to_string(step)}, {std::string(kRowsKey), rows.dump()}});
     });
+    if (!written.is_ok() && rank != 0 && !is_there(folder)) {
+        return failure(ErrorCode::invalid_argument,
+                       "the folder {} is missing. Either rank 0 has given up this checkpoint, and its output gives the "
+                       "reason; or this rank does not share the folder with rank 0",
+                       folder.string());
+    }
+    return written;
+}
+
+void give_up_part(const fs::path& folder, int rank, int size) noexcept {
+    if (rank == 0) {
+        remove_checkpoint(folder);
+        return;
+    }
+    (void)status_of([&] {
+        // If this file cannot be made either, rank 0 stops waiting after its time limit.
+        const base::UniqueFd file(
+            ::open(failure_mark(folder, rank, size).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    });
+}
+
+Result<int> missing_part(const fs::path& folder, int first, int size) {
+    int missing = first;
+    while (missing < size && is_there(folder / part_name(missing, size))) {
+        ++missing;
+    }
+    if (missing < size && !is_there(folder)) {
+        return failure(ErrorCode::invalid_argument,
+                       "the folder {} was removed before all parts were written: perhaps a newer checkpoint was "
+                       "completed before it",
+                       folder.string());
+    }
+    // A rank that could not make its part durable has a mark and a part. Therefore, the marks of all ranks count.
+    for (int rank = 1; rank < size; ++rank) {
+        if (is_there(failure_mark(folder, rank, size))) {
+            return failure(ErrorCode::invalid_argument,
+                           "rank {} could not write its part; the output of rank {} gives the reason", rank, rank);
+        }
+    }
+    return missing;
 }
 
 std::vector<std::string> model_files(int parts) {
@@ -202,10 +249,12 @@ Status complete_checkpoint(const fs::path& folder, const CheckpointFacts& facts,
 }
 
 void remove_checkpoint(const fs::path& folder) noexcept {
-    ::unlink((folder / base::kCheckpointStateFile).c_str());
     // A failure leaves an incomplete checkpoint behind, which is ignored and which the next pruning removes.
-    std::error_code ignored;
-    fs::remove_all(folder, ignored);
+    (void)status_of([&] {
+        ::unlink((folder / base::kCheckpointStateFile).c_str());
+        std::error_code ignored;
+        fs::remove_all(folder, ignored);
+    });
 }
 
 Result<StoreListing> list_store(const fs::path& store) {

@@ -53,9 +53,16 @@ Status create_store(const std::filesystem::path& store);
 Result<std::filesystem::path> begin_checkpoint(const std::filesystem::path& store, std::int64_t step);
 /// Writes the complete model as one file.
 Status write_model(const std::filesystem::path& folder, std::span<const NamedTensor> model, std::int64_t step);
-/// Writes the part of rank `rank`.
+/// Writes the part of rank `rank`. If this fails on another rank than rank 0 and the folder is missing, the error says
+/// that rank 0 may have given up the checkpoint.
 Status write_part(const std::filesystem::path& folder, std::span<const TensorPart> parts, std::int64_t step, int rank,
                   int size);
+/// Ends a checkpoint to which rank `rank` cannot contribute. Rank 0 removes the checkpoint. Another rank makes a file
+/// in it, by which missing_part() notices the failure on rank 0.
+void give_up_part(const std::filesystem::path& folder, int rank, int size) noexcept;
+/// Looks for the parts of the ranks from `first` on, and returns the first rank whose part is not there yet, or `size`
+/// if all are there. Fails if any rank has given up its part.
+Result<int> missing_part(const std::filesystem::path& folder, int first, int size);
 /// The names of the model's files: one file for each part, or a single file if `parts` is 0.
 [[nodiscard]] std::vector<std::string> model_files(int parts);
 /// Writes the state and the index, which completes the checkpoint. `parts` is 0 for a model in one file. Fails if a

@@ -28,12 +28,14 @@ struct DTypeName {
     DType dtype;
     std::string_view name;
 };
-constexpr std::array kDTypeNames = {
-    DTypeName{DType::float64, "F64"},   DTypeName{DType::float32, "F32"}, DTypeName{DType::float16, "F16"},
-    DTypeName{DType::bfloat16, "BF16"}, DTypeName{DType::int64, "I64"},   DTypeName{DType::int32, "I32"},
-    DTypeName{DType::int16, "I16"},     DTypeName{DType::int8, "I8"},     DTypeName{DType::uint64, "U64"},
-    DTypeName{DType::uint32, "U32"},    DTypeName{DType::uint16, "U16"},  DTypeName{DType::uint8, "U8"},
-    DTypeName{DType::boolean, "BOOL"}};
+constexpr std::array kDTypeNames = {DTypeName{DType::float64, "F64"},        DTypeName{DType::float32, "F32"},
+                                    DTypeName{DType::float16, "F16"},        DTypeName{DType::bfloat16, "BF16"},
+                                    DTypeName{DType::int64, "I64"},          DTypeName{DType::int32, "I32"},
+                                    DTypeName{DType::int16, "I16"},          DTypeName{DType::int8, "I8"},
+                                    DTypeName{DType::uint64, "U64"},         DTypeName{DType::uint32, "U32"},
+                                    DTypeName{DType::uint16, "U16"},         DTypeName{DType::uint8, "U8"},
+                                    DTypeName{DType::boolean, "BOOL"},       DTypeName{DType::float8_e4m3fn, "F8_E4M3"},
+                                    DTypeName{DType::float8_e5m2, "F8_E5M2"}};
 static_assert(kDTypeNames.size() == kDTypeCount);
 
 std::string_view stored_name(DType dtype) {
@@ -75,8 +77,8 @@ std::optional<std::uint64_t> bytes_of(DType dtype, std::span<const std::int64_t>
     return count ? std::optional(*count * element) : std::nullopt;
 }
 
-/// Parses the text. Fails if a key occurs twice in one object, because JSON libraries keep only one of its values
-/// without an error.
+/// Parses the text. Fails if a key occurs twice in one object. JSON libraries report no error in this case, and keep
+/// only one of the values.
 Result<Json> parse_json(std::string_view text) {
     std::vector<std::set<std::string>> keys;
     std::string doubled;

@@ -87,6 +87,13 @@ bool write_text(int file, std::string text) {
     return ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 
+/// Removes the text. If the file cannot be written, its length becomes 0, which also works on a full disk.
+void erase_text(int file) {
+    if (!write_text(file, {})) {
+        [[maybe_unused]] const int result = ::ftruncate(file, 0);  // if this fails, nothing else can help
+    }
+}
+
 /// Whether this process can see whether the owner is alive.
 bool is_visible(const StoreOwner& owner) { return owner.pid_space != "?" && owner.pid_space == pid_space(); }
 
@@ -119,11 +126,13 @@ void warn_about_wait(const std::filesystem::path& store, const StoreOwner& owner
                     std::chrono::ceil<std::chrono::seconds>(patience).count()));
 }
 
-/// Uses a store whose lock is held by a child of the dead process that its text names. From now on, the text names this
-/// process, so that a third job sees an owner that lives. The result does not hold the lock.
+/// Lets this process use a store whose text names a dead process, although a child of that process still holds the
+/// lock. From now on, the text names this process, so that a third job sees a living owner. This process does not get
+/// the lock.
 Status take_from_dead(const std::filesystem::path& store, int file) {
-    // Several processes may do this at the same time. The last one that writes wins, and the others see its text after
-    // this pause, which is much longer than the time from the last look to the write.
+    // Several processes may do this at the same time, and the last one that writes wins. Each process therefore reads
+    // the text again after this pause. The pause is much longer than the time from a process's last look at the text to
+    // its write.
     constexpr std::chrono::milliseconds kClaimPause{200};
     if (write_text(file, to_text(this_process()))) {
         std::this_thread::sleep_for(kClaimPause);  // nobody wakes this thread
@@ -136,7 +145,10 @@ Status take_from_dead(const std::filesystem::path& store, int file) {
 
 StoreOwner this_process() {
     const auto pid = static_cast<std::int32_t>(::getpid());
-    return {pid, base::process_start_time(pid), pid_space(), host_name(), time_text()};
+    const std::uint64_t start_time = base::process_start_time(pid);
+    // With a start time of 0, this process would look like a dead process whose pid another process has now. If the
+    // space of pids is unknown, other jobs do not compare the start times.
+    return {pid, start_time, start_time == 0 ? "?" : pid_space(), host_name(), time_text()};
 }
 
 std::string to_text(const StoreOwner& owner) {
@@ -173,7 +185,7 @@ Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chr
                        store.string(), kClaimFile);
     }
     if (!file.is_open()) {
-        return StoreClaim({});  // the save will fail for the same reason, and will report it
+        return StoreClaim({});  // the save will fail for the same reason as this call, and will report the reason
     }
     std::optional<StoreOwner> before;
     std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
@@ -191,8 +203,8 @@ Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chr
         if (owner && is_this_process(*owner)) {
             return StoreClaim({});
         }
-        // A process that has just got the lock may not have written its text yet, so the text may be missing, or be
-        // that of a dead process. It is believed only if it does not change for this time.
+        // A process that has just got the lock may not have written its text yet. The text may then be missing, or be
+        // that of a dead process. The text is believed only if it does not change for this time.
         constexpr std::chrono::seconds kUnchanged{1};
         const bool is_foreign = owner && owner->pid_space != pid_space();
         if (owner && !is_foreign && !is_dead(*owner)) {
@@ -219,13 +231,15 @@ Result<StoreClaim> StoreClaim::with_lock(const std::filesystem::path& store, bas
     const int descriptor = claim.file_.value();
     const std::optional<StoreOwner> owner = read_owner(descriptor);
     if (owner && is_visible(*owner) && !is_dead(*owner) && !is_this_process(*owner)) {
-        // This process uses the store without the lock (take_from_dead()). Its text must stay.
+        // The owner uses the store without the lock (take_from_dead()). The owner's text must stay in the file.
         claim.free_lock();
         return store_in_use(store, owner);
     }
-    // Without the text, a second manager of this process would take this process for another one. So there is no claim
-    // then; the disk is probably full, and the save will report that.
+    // Without this process's text in the file, a second manager of this process would believe that another process has
+    // the lock. So the lock is freed if the text cannot be written. The disk is probably full then, and the save will
+    // report this.
     if (!write_text(descriptor, to_text(this_process()))) {
+        erase_text(descriptor);  // a part of the text may have been written
         claim.free_lock();
     }
     return claim;
@@ -240,7 +254,7 @@ void StoreClaim::free_lock() noexcept {
 
 StoreClaim::~StoreClaim() {
     if (file_.is_open() && process_ == ::getpid()) {
-        write_text(file_.value(), {});  // otherwise the text would still name this process, which may live on
+        erase_text(file_.value());  // without this, the text would still name this process, which may live on
         free_lock();
     }
 }

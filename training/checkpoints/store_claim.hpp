@@ -18,10 +18,10 @@ namespace rueda::training {
 /// The process that saves into a store. The file `in-use` of the store holds this as a text.
 struct StoreOwner {
     std::int32_t pid = 0;
-    std::uint64_t start_time = 0;  ///< of the process, in ticks since boot
+    std::uint64_t start_time = 0;  ///< when the process started, in ticks since boot
     std::string pid_space;         ///< identifies the set of processes to which the pid belongs: boot and container
     std::string host;
-    std::string since;  ///< when it began to use the store, for people
+    std::string since;  ///< when the process began to use the store, for people
 
     [[nodiscard]] bool operator==(const StoreOwner&) const = default;
 };
@@ -36,8 +36,8 @@ struct StoreOwner {
 /// The claim is a lock (flock) on the file `in-use`. The system frees the lock when the process ends, however it ends.
 /// A lock can outlive its owner in two cases:
 /// - A child that the process forked keeps the lock. So a lock whose owner is dead does not count.
-/// - NFS keeps the lock of a machine that has died until the machine's lease ends. Whether a process on another host is
-///   dead cannot be seen from here, so take() waits for its lock for a while.
+/// - NFS keeps the lock of a machine that has died until the machine's lease ends. take() cannot see whether a process
+///   on another host is dead, so it waits for that process's lock for a while.
 ///
 /// If the file system has no locks, there is no claim, and no error.
 ///
@@ -47,17 +47,18 @@ public:
     /// The lease of an NFS server is usually 90 seconds. The lock of a machine that has died is free after this time.
     static constexpr std::chrono::seconds kPatience{120};
 
-    /// Fails with InvalidArgument if another process uses the store. If this process is on another host, or in another
-    /// container, take() first waits for its lock for `patience`, and logs a warning. If the calling process uses the
-    /// store already, for example through a second manager, the claim does not hold the lock, and take() should be
-    /// called again at the next save.
+    /// Fails with InvalidArgument if another process uses the store. If that process is on another host, or in another
+    /// container, take() first waits up to `patience` for that process's lock, and logs a warning. If the calling
+    /// process uses the store already, for example through a second manager, the claim does not hold the lock, and
+    /// take() should be called again at the next save.
     static Result<StoreClaim> take(const std::filesystem::path& store, std::chrono::milliseconds patience = kPatience);
 
     StoreClaim(StoreClaim&&) noexcept = default;
     StoreClaim& operator=(StoreClaim&&) = delete;
     StoreClaim(const StoreClaim&) = delete;
     StoreClaim& operator=(const StoreClaim&) = delete;
-    /// Frees the lock, even if a child that this process forked has inherited it. In such a child, does not free it.
+    /// Frees the lock, even if a child that this process forked has inherited it. If the destructor runs in such a
+    /// child, it does not free the lock.
     ~StoreClaim();
 
     [[nodiscard]] bool holds_lock() const noexcept { return file_.is_open(); }
@@ -68,7 +69,7 @@ private:
     static Result<StoreClaim> with_lock(const std::filesystem::path& store, base::UniqueFd file);
 
     base::UniqueFd file_;   ///< open as long as the claim holds the lock
-    std::int32_t process_;  ///< that took the lock
+    std::int32_t process_;  ///< the process that took the lock
 };
 
 }  // namespace rueda::training

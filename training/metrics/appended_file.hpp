@@ -30,7 +30,7 @@ private:
 
     std::filesystem::path path_;
     base::UniqueFd file_;
-    std::uint64_t size_;  ///< of the pieces that were appended completely
+    std::uint64_t size_;  ///< the size of the pieces that were appended completely
 };
 
 /// Returns the complete lines of a file that an earlier job wrote; nothing if the file does not exist.

@@ -127,7 +127,7 @@ std::string csv_rows_before(std::string_view text, std::int64_t first_step, std:
         const std::vector<std::string> fields = csv_fields(line);
         if (columns.empty()) {
             if (fields.front() != "step") {
-                return {};  // this file has another form, so it is overwritten
+                return {};  // this file has another form, so the caller overwrites the file
             }
             columns = fields;
             kept = csv_row(fields);

@@ -32,7 +32,7 @@ private:
     AppendedFile file_;
 };
 
-/// Whether the line is one that a job wrote before `first_step`. A line that was damaged is not, for example one that
+/// Whether the line belongs to a step before `first_step`. The result is false for a damaged line, for example one that
 /// was written when the disk was full.
 bool is_line_before(std::string_view line, std::int64_t first_step) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);

@@ -135,7 +135,8 @@ void DeviceReplicaTeam::drop_gradients() noexcept {
         }
         each.reduction = Handle();
     }
-    // The team makes all streams wait that it can. An error of the GPU would be noticed again by the next call.
+    // This call makes the streams wait, as far as this is still possible. If the call fails, the next call reports the
+    // error of the GPU again.
     static_cast<void>(rueda_device_team_join(team_.get()));
 }
 
@@ -175,7 +176,7 @@ void DeviceReplicaTeam::broadcast(int root) {
                                                      {.process_set = options_.process_set, .device = stream_}));
             }
         });
-        // After a failure, too, the replicas' streams must wait until no broadcast uses the values.
+        // Even after a failure, the replicas' streams must wait until no broadcast uses the values.
         for (const Handle& each : broadcasts) {
             errors.attempt([&] { each.wait_on_stream(stream_); });
         }

@@ -35,9 +35,9 @@ private:
     /// A gradient in this step. While the replicas run, only the replica's thread uses its element of `arrived`, and
     /// only the thread of the last replica uses the other members.
     struct Progress {
-        std::vector<std::uint8_t> arrived{};  ///< for each replica: the team knows that the gradient is ready
+        std::vector<std::uint8_t> arrived{};  ///< for each replica: whether the team knows that the gradient is ready
         bool is_summed = false;
-        Handle reduction{};  ///< among the processes; empty: not started
+        Handle reduction{};  ///< the reduction among the processes; empty: not started
     };
 
     void begin_run() override;
@@ -50,7 +50,7 @@ private:
 
     const DeviceReplicasOptions options_;
     const std::vector<DeviceParameter> parameters_;  ///< of replica 0
-    std::unique_ptr<rueda_device_team, Free> team_;  ///< its tensors are all gradients, and then all values
+    std::unique_ptr<rueda_device_team, Free> team_;  ///< the tensors of the team are all gradients, and then all values
     DeviceStream stream_{};                          ///< the team's stream on the GPU of replica 0
     std::vector<Progress> progress_;                 ///< for each parameter
 };

@@ -76,8 +76,8 @@ void check_replicas_options(const ReplicasOptions& options, int replicas) {
         throw InvalidArgument("replicas: there are no replicas; give the parameters of at least one");
     }
     if (options.reduction != ReplicaReduction::to_one && options.reduction != ReplicaReduction::hierarchical &&
-        options.reduction != ReplicaReduction::divided) {
-        throw InvalidArgument(fmt::format("replicas: reduction is {}; use to_one, hierarchical or divided",
+        options.reduction != ReplicaReduction::divided && options.reduction != ReplicaReduction::ring) {
+        throw InvalidArgument(fmt::format("replicas: reduction is {}; use to_one, hierarchical, divided or ring",
                                           static_cast<int>(options.reduction)));
     }
     if (options.group < 0 || options.group > replicas) {

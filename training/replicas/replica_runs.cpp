@@ -109,7 +109,7 @@ void ReplicaRuns::run_one(const Function& function, int index) {
                 plan_.names[static_cast<std::size_t>(missing - ready.begin())]));
         }
         if (work_ == Work::last_run) {
-            help();
+            help(index);
         }
     } catch (const ReplicaStopped&) {
         return;  // another replica has failed, and has called fail()

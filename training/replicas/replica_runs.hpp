@@ -70,7 +70,7 @@ private:
     /// among the processes. Called on the replica's thread.
     virtual void arrive(std::size_t parameter, int replica) = 0;
     /// Called on each replica's thread when the replica has all its gradients, in the last run of a step.
-    virtual void help() {}
+    virtual void help(int /*replica*/) {}
     /// Makes help() return on all threads, because some gradients will never arrive.
     virtual void stop_help() {}
     /// Starts the reduction of a parameter's gradient among the processes, unless it was started before, although some

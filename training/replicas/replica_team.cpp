@@ -14,7 +14,9 @@
 #include "base/floating_point.hpp"
 #include "rueda/error.hpp"
 #include "rueda/training/gradients.hpp"
+#include "training/replicas/divided_reduction.hpp"
 #include "training/replicas/replica_checks.hpp"
+#include "training/replicas/ring_reduction.hpp"
 
 namespace rueda::training {
 namespace {
@@ -44,6 +46,7 @@ LocalDivision division_of(const ReplicasOptions& options, int count) {
             return {.group = options.group > 0 ? options.group
                                                : static_cast<int>(std::ceil(std::sqrt(static_cast<double>(count))))};
         case ReplicaReduction::divided:
+        case ReplicaReduction::ring:
             break;
     }
     return {.group = count, .piece = kReplicaPiece};
@@ -75,6 +78,16 @@ std::vector<LocalReduction::Gradient> gradients_of(std::span<const std::vector<P
     return gradients;
 }
 
+std::unique_ptr<LocalReduction> make_reduction(std::span<const std::vector<Parameter>> replicas,
+                                               const ReplicasOptions& options, LocalReduction::Completed completed) {
+    const int count = static_cast<int>(replicas.size());
+    if (options.reduction == ReplicaReduction::ring && count > 1) {
+        return std::make_unique<RingReduction>(gradients_of(replicas), count, std::move(completed));
+    }
+    return std::make_unique<DividedReduction>(gradients_of(replicas), count, division_of(options, count),
+                                              std::move(completed));
+}
+
 std::vector<std::vector<std::span<float>>> copies_of(std::span<const std::vector<Parameter>> replicas) {
     std::vector<std::vector<std::span<float>>> copies(replicas[0].size());
     for (std::size_t i = 0; i < copies.size(); ++i) {
@@ -99,8 +112,7 @@ ReplicaTeam::ReplicaTeam(const OptimizerRule& rule, std::vector<std::vector<Para
       optimizer_(rule, replicas[0], distribution_of(options, count())),
       copies_(copies_of(replicas)),
       by_size_(replicas[0].size()),
-      reduction_(gradients_of(replicas), count(), division_of(options, count()),
-                 [this](std::size_t parameter) { announce(parameter); }),
+      reduction_(make_reduction(replicas, options, [this](std::size_t parameter) { announce(parameter); })),
       announced_(replicas[0].size()) {
     const std::span<const Parameter> parameters = optimizer_.parameters();
     std::iota(by_size_.begin(), by_size_.end(), std::size_t{0});
@@ -158,7 +170,7 @@ void ReplicaTeam::for_each_parameter(const std::function<void(std::size_t)>& act
 
 void ReplicaTeam::begin_run() {
     std::fill(announced_.begin(), announced_.end(), 0);
-    reduction_.begin();
+    reduction_->begin();
 }
 
 /// Starts the reduction of a parameter's gradient among the processes, unless it was started before. If this throws, a

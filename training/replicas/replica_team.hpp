@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -38,9 +39,9 @@ public:
 
 private:
     void begin_run() override;
-    void arrive(std::size_t parameter, int replica) override { reduction_.arrive(parameter, replica); }
-    void help() override { reduction_.help_until_done(); }
-    void stop_help() override { reduction_.stop(); }
+    void arrive(std::size_t parameter, int replica) override { reduction_->arrive(parameter, replica); }
+    void help(int replica) override { reduction_->help_until_done(replica); }
+    void stop_help() override { reduction_->stop(); }
     void announce_anyway(std::size_t parameter) override { announce(parameter); }
     void drop_gradients() noexcept override { optimizer_.end_failed_step(); }
 
@@ -54,7 +55,7 @@ private:
         copies_;                        ///< for each parameter, the values that replicas have as copies
     std::vector<std::size_t> by_size_;  ///< the parameters, the largest first
     std::size_t elements_ = 0;          ///< of all parameters of one replica
-    LocalReduction reduction_;
+    std::unique_ptr<LocalReduction> reduction_;
 
     std::mutex announcing_;                // DistributedOptimizer may be used by one thread at a time
     std::vector<std::int64_t> announced_;  ///< for each parameter, the calls of optimizer_.gradient_ready() in this run

@@ -22,9 +22,9 @@ public:
     ~ReplicaThreads();
 
     /// Calls job(0) on this thread and job(1), … job(count − 1) on the other threads. Returns when all calls have
-    /// ended. What each thread wrote before is visible to all calls, and what the calls wrote is visible to the caller.
-    /// `job` must not throw on the other threads. If job(0) throws, the exception leaves this function when the other
-    /// calls have ended.
+    /// ended. All calls see what any thread wrote before, and the caller sees what the calls wrote. `job` must not
+    /// throw on the other threads. If job(0) throws, the exception leaves this function when the other calls have
+    /// ended.
     void run(const std::function<void(int)>& job);
 
 private:
@@ -44,8 +44,9 @@ private:
     void end();
 
     std::mutex mutex_;               // protects the members up to stopping_
-    std::condition_variable begun_;  // the threads wait for it; run() and end() wake them
-    std::condition_variable ended_;  // EndOfRound waits for it; the last thread that ends its call wakes it
+    std::condition_variable begun_;  // the threads wait on this condition; run() and end() notify it
+    // EndOfRound waits on this condition; the last thread that ends its call notifies it
+    std::condition_variable ended_;
     const std::function<void(int)>* job_ = nullptr;
     std::uint64_t round_ = 0;  ///< the number of calls of run() so far
     int working_ = 0;          ///< the threads that have not ended their call of this round

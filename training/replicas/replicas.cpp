@@ -16,6 +16,8 @@ std::string_view name_of(ReplicaReduction reduction) noexcept {
             return "hierarchical";
         case ReplicaReduction::divided:
             return "divided";
+        case ReplicaReduction::ring:
+            return "ring";
     }
     return "unknown";
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import gradients, plots, summary
 from .cases import BACKWARD, FLOAT_BYTES, OPERATIONS, SIZES, Case, UsageError, parse_size
-from .peers import FAMILIES, ROOT, Family, Missing, SweptRueda, cores, family, install
+from .peers import FAMILIES, INSTALLABLE, ROOT, Family, Missing, SweptRueda, cores, family, install
 from .session import Effort, PeerFailed, QuietMachine, Runner, Session, run_standing
 
 _EXAMPLES = """examples:
@@ -26,6 +26,7 @@ _EXAMPLES = """examples:
   compare --output results --gradients none --operations none --backward resnet50=40
   compare --output results --sweep --backward recommender
   compare --install mpich,impi,horovod            gets those peers into build/compare
+  compare --install tensorflow,ray,tensorboard    gets the peers of benchmarks/python and of two tests
   compare --dry-run                               says what would run
 
 exit status: 0 all right, 1 a wrong result or a peer that failed, 2 wrong usage, 130 interrupted"""
@@ -94,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "only, unless given",
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would run, and run nothing")
-    parser.add_argument("--install", metavar="LIST", help="of mpich, impi, horovod; then end")
+    parser.add_argument("--install", metavar="LIST", help=f"of {', '.join(INSTALLABLE)}; then end")
     return parser
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sets of gradients: the number of elements of each gradient of a model, in the order in which a backward pass computes
-them, from the last layer to the first.
+"""Sets of gradients. A set has the number of elements of each gradient of a model. The order is that of a backward
+pass: from the last layer to the first.
 
 The sizes follow from the models' architectures, so nothing is downloaded.
 """
@@ -60,8 +60,9 @@ def _bert_large() -> Iterator[tuple[int, ...]]:
 
 
 def _recommender() -> Iterator[tuple[int, ...]]:
-    """Yields the shapes of a model with many tiny tensors. 300 features have an embedding table, a gate and a scale
-    each; before and after them is a perceptron, as in DLRM (Naumov et al., arXiv:1906.00091)."""
+    """Yields the shapes of a model with many tiny tensors. Each of 300 features has an embedding table, a gate and a
+    scale. There is a perceptron before the features and one after them, as in DLRM (Naumov et al.,
+    arXiv:1906.00091)."""
 
     def perceptron(*widths: int) -> Iterator[tuple[int, ...]]:
         for inputs, outputs in zip(widths, widths[1:]):
@@ -80,7 +81,7 @@ _SHAPES = {"resnet50": _resnet50, "bert-large": _bert_large, "recommender": _rec
 NAMES = tuple(_SHAPES)
 
 # The default durations of a backward pass. ResNet-50 needs 4.1e9 multiplications per image in the forward pass, and
-# twice as many in the backward pass, so 32 images in 40 ms are 13 TFLOP/s. At this rate, BERT-large takes 380 ms for 32
+# twice as many in the backward pass. So 32 images in 40 ms are 13 TFLOP/s. At this rate, BERT-large takes 380 ms for 32
 # sequences of 128 words. The recommender computes very little; its cost is the time per tensor.
 BACKWARD_MS = {"resnet50": 40.0, "bert-large": 380.0, "recommender": 4.0}
 

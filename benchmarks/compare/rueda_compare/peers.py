@@ -376,7 +376,16 @@ def family(name: str, build: Path | None) -> Family:
     return builders[name]()
 
 
-_WHEELS = {"mpich": ("mpich",), "impi": ("impi-devel", "impi-rt"), "horovod": ("horovod==0.28.1",)}
+_WHEELS = {
+    "mpich": ("mpich",),
+    "impi": ("impi-devel", "impi-rt"),
+    "horovod": ("horovod==0.28.1",),
+    # The peers of the programs in benchmarks/python, and of tests/data and tests/python.
+    "tensorflow": ("tensorflow-cpu==2.21.0",),
+    "ray": ("ray[data]==2.60.0",),
+    "tensorboard": ("tensorboard==2.21.0",),
+}
+INSTALLABLE = tuple(_WHEELS)
 _HOROVOD_BUILD = {
     "HOROVOD_WITH_PYTORCH": "1",
     "HOROVOD_WITH_MPI": "1",
@@ -389,7 +398,8 @@ _HOROVOD_BUILD = {
 def install(name: str) -> None:
     """Creates a virtual environment build/compare/NAME with the peer. Horovod is built from source with the system's
     PyTorch (Debian: python3-torch, libtorch-dev, pybind11-dev), because Horovod does not build with PyTorch newer than
-    2.0."""
+    2.0. At the end, creates the file build/compare/NAME/installed, so that a failed installation is not taken for a
+    complete one."""
     if name not in _WHEELS:
         raise UsageError(f"'{name}' cannot be installed from here; expected one of {', '.join(_WHEELS)}")
     folder = WORK / name
@@ -404,3 +414,4 @@ def install(name: str) -> None:
             subprocess.run(argv, check=True, env={**os.environ, **(_HOROVOD_BUILD if own else {})})
         except (OSError, subprocess.CalledProcessError) as error:
             raise Missing(f"{name} could not be installed: {error}") from None
+    (folder / "installed").touch()

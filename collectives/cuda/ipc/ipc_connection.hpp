@@ -33,8 +33,8 @@ public:
 
     IpcConnection(std::shared_ptr<IpcDevice> device, HostExchange& exchange, std::uint32_t member,
                   std::uint32_t members, std::size_t slot_bytes);
-    /// Closes the memory of the other members. No work of this process may use it any more, except after
-    /// keep_for_ever().
+    /// Closes the memory of the other members, unless keep_for_ever() was called. No work of this process may use this
+    /// memory when it is closed.
     ~IpcConnection();
     IpcConnection(const IpcConnection&) = delete;
     IpcConnection& operator=(const IpcConnection&) = delete;

@@ -29,11 +29,11 @@ struct ExportedMemory {
 /// The work in the stream waits for nothing but earlier work in it, so the sets cannot block each other.
 ///
 /// *When memory is used again.* The driver's behaviour is undefined if a process frees memory that another process has
-/// open (CUDA Driver API, cuIpcOpenMemHandle). A process that closes memory is not asked to tell the owner, because the
+/// open (CUDA Driver API, cuIpcOpenMemHandle). A process that closes memory does not notify the owner, because the
 /// owner may have left the process set already. Instead, each process keeps the tokens of the memory that it closed
-/// last, and tells them to all members of the next set that it connects. When all processes that had opened a block of
-/// memory have told its token, the block can be used for another set. Rueda never frees this memory; the driver frees
-/// it when the process ends. A process that was killed tells no tokens, so the memory that it had open is not used
+/// last, and sends them to all members of the next set that it connects. When all processes that had opened a block of
+/// memory have sent its token, the block can be used for another set. Rueda never frees this memory; the driver frees
+/// it when the process ends. A process that was killed sends no tokens, so the memory that it had open is not used
 /// again.
 ///
 /// Threads: any thread may call any function.

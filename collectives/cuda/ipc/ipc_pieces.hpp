@@ -49,7 +49,7 @@ struct IpcMemory {
 /// Reads the slots of all members, and writes this member's outputs. The inputs are combined in the order of the
 /// members, so the results have the bits of ops::reduce().
 ///
-/// A tensor by itself, or a part of one, needs one kernel, which reads all slots and writes the output. Neighbouring
+/// A single tensor, or a part of a tensor, needs one kernel, which reads all slots and writes the output. Neighbouring
 /// tensors with the same reduction form a *run*, which needs two kernels, however many tensors it has. The first kernel
 /// reduces the whole run, with the gaps between its tensors, into the scratch memory. The second one copies the results
 /// to the outputs.

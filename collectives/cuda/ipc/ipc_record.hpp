@@ -23,7 +23,7 @@ struct IpcRecord {
     std::uint32_t round = 0;       ///< 0 or 1
     std::uint64_t process = 0;     ///< a random number of the member's process
     std::uint64_t slot_bytes = 0;  ///< the size of a slot
-    std::uint64_t token = 0;       ///< of the memory (ExportedMemory)
+    std::uint64_t token = 0;       ///< the token of the memory (ExportedMemory)
     CudaIpcMemory handle{};
     IpcDevice::Tokens closed{};  ///< the memory that the member's process closed last
     std::string refusal{};       ///< why this member cannot go on; empty if it can

@@ -13,8 +13,9 @@
 /// Divides an operation that moves rows (allgather, reducescatter, alltoall, gather, scatter) into pieces for CUDA IPC.
 ///
 /// Each member copies its input into its slots piece by piece. A piece is at most as large as a slot. From each piece,
-/// a member takes the ranges that it wants. In an allgather it takes everything, and in an alltoall the rows that are
-/// for this member. In a reducescatter it takes its rows from all members at once, and reduces them.
+/// a member takes the ranges that it needs. In an allgather, the member takes everything. In an alltoall, the member
+/// takes the rows that are sent to it. In a reducescatter, the member takes its own rows from all members at once, and
+/// reduces them.
 namespace rueda::collectives::cuda {
 
 struct IpcRows {
@@ -27,7 +28,7 @@ struct IpcRows {
     };
     Segment segment{};
     bool reduces = false;              ///< a reducescatter
-    const std::byte* input = nullptr;  ///< this member's
+    const std::byte* input = nullptr;  ///< the input of this member
     std::uint64_t input_bytes = 0;
     std::vector<Wanted> wanted{};
     std::uint64_t longest = 0;  ///< the bytes of the longest input of a member; the same on all members

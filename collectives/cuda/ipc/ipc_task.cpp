@@ -161,12 +161,14 @@ Status IpcTask::submit_round() {
     RUEDA_RETURN_IF_FAILED(stream.status());
     if (next_ > 0) {
         RUEDA_RETURN_IF_FAILED(combine(next_ - 1, stream.value()));
+    } else if (measures_) {
+        begin_measuring(stream.value());
     }
     const bool is_last = next_ == pieces_;
     if (!is_last) {
         RUEDA_RETURN_IF_FAILED(fill(next_, stream.value()));
     }
-    auto event = device_->device().record(stream.value());
+    auto event = record_round(is_last, stream.value());
     RUEDA_RETURN_IF_FAILED(event.status());
     event_ = std::move(event).value();
     if (is_last) {
@@ -175,6 +177,24 @@ Status IpcTask::submit_round() {
     }
     state_ = is_last ? State::done : State::on_device;
     return {};
+}
+
+/// Records where the batch's work begins. Only the owner of the turn may do this. If another communicator of the device
+/// has the turn, the batch is not measured, because the batch must not wait for the other communicator.
+void IpcTask::begin_measuring(CudaStream stream) {
+    Device& device = device_->device();
+    if (!device.take_turn(this)) {
+        return;
+    }
+    const auto end_turn = [this](Device* of) { of->end_turn(this); };
+    const std::unique_ptr<Device, decltype(end_turn)> turn(&device, end_turn);  // also if there is no memory
+    begun_ = device.begin_timed(stream);
+}
+
+Result<DeviceEventPtr> IpcTask::record_round(bool is_last, CudaStream stream) {
+    Device& device = device_->device();
+    return is_last && begun_.event != nullptr ? device.end_timed(std::exchange(begun_, {}), stream)
+                                              : device.record(stream);
 }
 
 Status IpcTask::combine(std::size_t piece, CudaStream stream) {
@@ -231,9 +251,9 @@ Result<StepResult> IpcTask::meet() {
     return StepResult::advanced;
 }
 
-/// Whether the device has done all kernels. They wait for nothing but earlier kernels of this process. Nothing wakes a
-/// thread when they are done, so the thread sleeps and asks again. After an error of the device, the answer never
-/// becomes "done", so the wait ends.
+/// Waits until the device has done all kernels, at most for kEndLimit. Returns whether the device has done them. The
+/// kernels wait for nothing but earlier kernels of this process. Nothing wakes a thread when they are done, so the
+/// thread sleeps and asks again. An error of the device also ends the wait, because the kernels would never be done.
 bool IpcTask::wait_for_kernels() noexcept {
     const auto limit = std::chrono::steady_clock::now() + kEndLimit;
     while (event_ != nullptr) {

@@ -22,9 +22,9 @@
 namespace rueda::collectives::cuda {
 
 struct IpcSizes {
-    /// Two slots and as much scratch memory are 96 MiB for each member. With smaller slots more rounds are needed. In
-    /// each round the device serves its processes one after the other, which takes 280 to 520 µs for two processes on
-    /// an H200.
+    /// The size of a slot, in bytes. Each member has two slots, and scratch memory of the size of one slot: together 96
+    /// MiB. With smaller slots more rounds are needed. In each round the device serves its processes one after the
+    /// other, which takes 280 to 520 µs for two processes on an H200.
     std::size_t slot = std::size_t{32} << 20;
     /// A batch with fewer bytes than this is staged (moved through the host's memory). On an H200 with two processes,
     /// an allreduce of 2 MiB took 395 µs staged and 456 µs by IPC. An allreduce of 4 MiB took 706 µs staged and 523 µs
@@ -42,8 +42,9 @@ struct IpcSizes {
 ///
 /// Piece n uses slot n mod 2, and the numbering continues from batch to batch. In one *round* a member puts "combine
 /// piece n − 1" and "fill piece n" into the stream, and an event behind both. When the host has seen the event, the
-/// member *meets* the others: it waits until all members have come to the same round. So after the meeting for piece n,
-/// all members have combined piece n − 1, and its slot is free for piece n + 1. One meeting for each piece suffices.
+/// member *meets* the others: it waits until all members have come to the same round. So when the members have met for
+/// piece n, all members have combined piece n − 1, and its slot is free for piece n + 1. The members therefore meet
+/// only once for each piece.
 ///
 /// The device never waits for another process: not for an event of another process, and not for a flag in memory. If a
 /// member dies, the others wait on the host, where the abort ends the wait.
@@ -71,6 +72,8 @@ public:
     /// task has moved nothing.
     void begin(const DeviceBatch& batch);
     StepResult step() override;
+    /// Sets whether the end events of the next batches also measure the time from the first kernel to the last.
+    void measure(bool measures) { measures_ = measures; }
     /// Which member cannot share memory, and why. The reason is empty if all can, or if no batch was started.
     [[nodiscard]] const IpcConnection::Refusal& refusal() const { return connection_.refusal(); }
     [[nodiscard]] LaunchPhase phase() const;
@@ -85,6 +88,8 @@ private:
     [[nodiscard]] Result<StepResult> advance();
     [[nodiscard]] Result<StepResult> connect();
     [[nodiscard]] Status submit_round();
+    void begin_measuring(CudaStream stream);
+    [[nodiscard]] Result<DeviceEventPtr> record_round(bool is_last, CudaStream stream);
     [[nodiscard]] Status combine(std::size_t piece, CudaStream stream);
     [[nodiscard]] Status fill(std::size_t piece, CudaStream stream);
     [[nodiscard]] Result<StepResult> wait_for_device();
@@ -110,6 +115,8 @@ private:
     std::uint64_t before_ = 0;  // the number of pieces of all earlier batches
     DeviceEventPtr event_;      // the event behind the work of the last round; null before the first round
     DeviceEventPtr end_;
+    bool measures_ = false;
+    TimedBegin begun_;  // where the batch's work begins, if the batch is measured
     Status failure_;
 };
 

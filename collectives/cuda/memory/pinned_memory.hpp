@@ -32,7 +32,7 @@ private:
     const std::shared_ptr<Device> device_;
     std::byte* const memory_;
     std::mutex mutex_;                  // guards the next members
-    std::vector<DeviceEventPtr> work_;  // that may still use the memory
+    std::vector<DeviceEventPtr> work_;  // the ends of work that may still use the memory
     Status unknown_work_;  // a failure of note_work(): nobody learns when that work ends, so the memory is never idle
 };
 

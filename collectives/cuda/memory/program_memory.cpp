@@ -57,7 +57,7 @@ Result<std::byte*> ProgramMemory::allocate(const std::shared_ptr<Device>& device
     RUEDA_RETURN_IF_FAILED(allocate_block(*block, bytes));
     std::byte* const begin = block->begin;
     const DeviceMemoryPtr owned(block.release(), [self = shared_from_this()](const Block* unused) {
-        self->note_unused(BlockPtr(const_cast<Block*>(unused)));  // made above without const
+        self->note_unused(BlockPtr(const_cast<Block*>(unused)));  // the block was created without const, above
     });
     const std::scoped_lock lock(mutex_);
     blocks_.emplace(begin, owned);

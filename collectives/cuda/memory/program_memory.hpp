@@ -34,7 +34,7 @@ public:
     /// the driver allocates it. Threads: any except the thread that drives progress.
     [[nodiscard]] Result<std::byte*> allocate(const std::shared_ptr<Device>& device, std::size_t bytes,
                                               std::shared_ptr<const LoadedNccl> nccl);
-    /// Returns false if `memory` is not the begin of a block of the program. Threads: as for allocate().
+    /// Returns false if `memory` is not the beginning of a block of the program. Threads: as for allocate().
     [[nodiscard]] bool give_back(const void* memory);
     /// Returns the block that contains `address`; null if there is none.
     [[nodiscard]] DeviceMemoryPtr find(const std::byte* address);

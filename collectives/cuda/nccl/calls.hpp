@@ -22,7 +22,7 @@ namespace rueda::collectives::cuda {
 struct Place {
     std::byte* address = nullptr;
     bool is_scratch = false;
-    std::size_t offset = 0;  ///< in scratch memory
+    std::size_t offset = 0;  ///< the offset in scratch memory, if `is_scratch` is true
 };
 
 struct NcclCall {
@@ -65,7 +65,7 @@ struct OwnCopy {
 struct PackedTensor {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
-    std::size_t offset = 0;  ///< in scratch memory
+    std::size_t offset = 0;  ///< where the tensor begins in scratch memory
     std::size_t bytes = 0;
 };
 
@@ -98,11 +98,12 @@ struct NcclReductionPlan {
 ///   integers, after a sum that wraps.
 /// - min, max and product have no factors. For bool, whose values must be 0 or 1, product is min.
 /// - float16 and bfloat16 are rounded after every addition.
+/// - 8-bit floats and 16-bit integers have no reduction.
 [[nodiscard]] Result<NcclReductionPlan> plan_reduction(const Segment& segment, std::uint32_t members);
 
 /// Fills `plan`. `member` is this rank's number among `members`. With packing, small tensors of an allreduce that have
-/// the same call share one call (packing.hpp). Returns Unsupported for an operation that NCCL cannot do, on all members
-/// alike, and Internal if the batch's lists are too short.
+/// the same call share one call (packing.hpp). Returns Unsupported, on all members, for an operation that NCCL cannot
+/// do. Returns Internal if the batch's lists are too short.
 [[nodiscard]] Status plan_calls(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members, Packing packing,
                                 CallPlan& plan);
 

@@ -124,6 +124,13 @@ Status LaunchTask::prepare_memory(CudaStream stream) {
         scratch_ = scratch.value();
     }
     for (const NeutralFill& fill : plan_.fills) {
+        if (packing_ == Packing::on) {  // the device has kernels
+            RUEDA_RETURN_IF_FAILED(device_.kernels().launch(
+                ops::cuda::neutral_launch({.dtype = fill.dtype, .op = fill.op}, at({nullptr, true, fill.offset}),
+                                          fill.bytes / size_of(fill.dtype)),
+                stream));
+            continue;
+        }
         const unsigned key = static_cast<unsigned>(fill.dtype) * 8 + static_cast<unsigned>(fill.op);
         const auto write = [&fill](std::byte* to) {
             ops::fill_neutral({.dtype = fill.dtype, .op = fill.op}, to, Device::kPatternBytes / size_of(fill.dtype));
@@ -227,6 +234,28 @@ NcclResult LaunchTask::call(const NcclCall& one, CudaStream stream, const char*&
             return nccl_->receive(output, one.count, one.type, one.peer, communicator_, stream);
     }
     return kNcclInternalError;
+}
+
+DeviceCall LaunchTask::last_call() const {
+    if (plan_.calls.empty()) {
+        return DeviceCall::unknown;
+    }
+    switch (plan_.calls.front().kind) {
+        case NcclCall::Kind::all_reduce:
+            return plan_.packed.empty() ? DeviceCall::nccl_all_reduce : DeviceCall::packed_nccl_all_reduce;
+        case NcclCall::Kind::broadcast:
+            return DeviceCall::nccl_broadcast;
+        case NcclCall::Kind::reduce:
+            return DeviceCall::nccl_reduce;
+        case NcclCall::Kind::all_gather:
+            return DeviceCall::nccl_all_gather;
+        case NcclCall::Kind::reduce_scatter:
+            return DeviceCall::nccl_reduce_scatter;
+        case NcclCall::Kind::send:
+        case NcclCall::Kind::receive:
+            return DeviceCall::nccl_messages;
+    }
+    return DeviceCall::unknown;
 }
 
 Result<bool> LaunchTask::is_launched() {

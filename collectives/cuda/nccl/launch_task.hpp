@@ -47,6 +47,7 @@ public:
 
     [[nodiscard]] const Status& failed() const { return failure_; }
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
+    [[nodiscard]] DeviceCall last_call() const;
     /// True if NCCL has ended everything that this task began. Only then may NCCL's functions be called.
     [[nodiscard]] bool is_idle() const { return phase_ == Phase::done || phase_ == Phase::waits_for_turn; }
     [[nodiscard]] bool waits_for_turn() const { return phase_ == Phase::waits_for_turn; }

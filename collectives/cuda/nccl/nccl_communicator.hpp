@@ -29,9 +29,10 @@ struct ProcessIdentity {
 /// Threads and functions: as for DeviceCommunicator.
 class NcclDeviceCommunicator {
 public:
-    /// `nccl` is a failure if NCCL could not be opened. describe() then says why.
+    /// `nccl` is a failure if NCCL could not be opened. describe() then says why. `rank` is this rank's number in the
+    /// job, for errors.
     NcclDeviceCommunicator(std::shared_ptr<Device> device, Result<std::shared_ptr<const LoadedNccl>> nccl,
-                           std::uint32_t member, std::uint32_t members);
+                           std::uint32_t member, std::uint32_t members, std::int32_t rank);
     /// Ends the communicator together with the other members. If they do not come within kEndLimit, the communicator is
     /// aborted.
     ~NcclDeviceCommunicator();
@@ -48,7 +49,7 @@ public:
     /// Adds to an offer what the other members need to know about NCCL on this member.
     void describe(Participant& own);
     /// Begins to connect the members. If this function fails, only this member knows of the failure. is_connected()
-    /// returns it, and the job must then end, because the other members wait.
+    /// then returns the failure, and the job must end, because the other members wait.
     void connect(const NcclUniqueId& id, Packing packing);
     [[nodiscard]] Result<bool> is_connected();
     [[nodiscard]] Status check(Operation operation, const Segment& segment) const;
@@ -57,6 +58,7 @@ public:
     [[nodiscard]] LaunchPhase launch_phase() const {
         return task_.waits_for_turn() ? LaunchPhase::waits_for_turn : LaunchPhase::launching;
     }
+    [[nodiscard]] DeviceCall last_call() const { return task_.last_call(); }
     [[nodiscard]] DeviceEventPtr end() { return task_.end(); }
     [[nodiscard]] Status failed();
     /// Drops the task in progress. The communicator starts no other task.
@@ -78,7 +80,7 @@ private:
     std::optional<NcclUniqueId> id_;
     NcclCommunicator communicator_ = nullptr;
     bool is_connected_ = false;
-    Status failure_;  // the first one
+    Status failure_;  // the first failure
     StartedAbortPtr abort_;
     LaunchTask task_;
 };

@@ -39,8 +39,8 @@ Status nccl_failure(const NcclApi& api, const char* call, NcclResult result, Ncc
     const char* const last = api.get_last_error(communicator);
     const std::string detail = last == nullptr || *last == '\0' ? "" : "; NCCL's last error: " + base::printable(last);
     return failure(ErrorCode::aborted,
-                   "{} failed on GPU {} (member {} of {}): {} ({}): {}{}; set NCCL_DEBUG=WARN to see where NCCL failed",
-                   call, where.device, where.member, where.members, name_of_nccl_result(result), result,
+                   "{} failed on rank {} (its GPU {}): {} ({}): {}{}; set NCCL_DEBUG=WARN to see where NCCL failed",
+                   call, where.rank, where.device, name_of_nccl_result(result), result,
                    text == nullptr ? "no text" : base::printable(text), detail);
 }
 

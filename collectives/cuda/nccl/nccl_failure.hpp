@@ -11,9 +11,10 @@ namespace rueda::collectives::cuda {
 
 /// The member whose call failed.
 struct FailedMember {
-    std::uint32_t member = 0;
+    std::uint32_t member = 0;  ///< the number in the process set, for NCCL
     std::uint32_t members = 1;
     int device = -1;
+    std::int32_t rank = 0;  ///< the rank in the job, for texts
 };
 
 /// Whether the function was called successfully. A function of a non-blocking communicator may still be in progress.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -114,9 +115,9 @@ Status check_versions(const Members& members) {
     return {};
 }
 
-/// Two members on one device need a version of NCCL that allows it, the user's consent, and separate processes: members
-/// in one process share one stream of the device. In this stream, the work of one member would wait for the work of the
-/// other member, which comes after it.
+/// Two members may share a device under three conditions: the version of NCCL allows this, the user has agreed, and the
+/// members are separate processes. Members in one process share one stream of the device. In this stream, the work of
+/// the first member would wait for work of the second member, which stands behind it.
 Status check_pair(const Members& members, const Participant& other, const Participant& one) {
     const std::int32_t version = members.all[0].nccl_version;
     const std::string pair = fmt::format("ranks {} (its GPU {}) and {} (its GPU {}), which share the device {}",
@@ -140,6 +141,12 @@ Status check_pair(const Members& members, const Participant& other, const Partic
             name_of_nccl_version(version), pair);
     }
     return {};
+}
+
+bool share_devices(const Members& members) {
+    std::set<UuidKey> devices;
+    return !std::all_of(members.all.begin(), members.all.end(),
+                        [&](const Participant& one) { return devices.insert(key_of(one.uuid)).second; });
 }
 
 Status check_devices(const Members& members) {
@@ -173,8 +180,8 @@ Status check_nccl(const Members& members) {
     return check_devices(members);
 }
 
-/// Whether the members can share device memory by CUDA IPC. The answer uses only what their offers say. A process
-/// cannot open its own memory (CUDA Driver API, cuIpcOpenMemHandle).
+/// Whether the members can share device memory by CUDA IPC. The answer uses only what their offers say. Two members of
+/// one process cannot, because a process cannot open its own memory (CUDA Driver API, cuIpcOpenMemHandle).
 Status check_ipc(const Members& members) {
     if (members.all.size() < 2) {
         return failure(ErrorCode::unsupported, "the process set has one rank");
@@ -312,7 +319,11 @@ Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers, std::
     if (nccl.is_ok()) {
         const bool has_order = all.size() > 1 && std::any_of(all.begin(), all.end(),
                                                              [](const Participant& one) { return one.has_other_sets; });
-        return Decision{.uses_nccl = true, .has_order = has_order, .id = all[0].id};
+        return Decision{.uses_nccl = true,
+                        .nccl_version = all[0].nccl_version,
+                        .shares_devices = share_devices(members),
+                        .has_order = has_order,
+                        .id = all[0].id};
     }
     if (all[0].path == DevicePath::nccl) {
         return nccl;

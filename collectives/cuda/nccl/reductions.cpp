@@ -7,12 +7,13 @@
 #include <string>
 
 #include "collectives/cuda/nccl/calls.hpp"
+#include "ops/reduce.hpp"
 
 namespace rueda::collectives::cuda {
 namespace {
 
-/// The largest relative error of a factor that is rounded to the tensors' type. bfloat16 rounds by up to 0.002; a
-/// larger error comes only from numbers near the smallest one of a type.
+/// The largest relative error of a factor that is rounded to the tensors' type. bfloat16 rounds by up to 0.002. Larger
+/// errors occur only for factors near the smallest number of a type.
 constexpr double kMostFactorError = 0.01;
 
 /// The format of a floating-point type.
@@ -61,6 +62,8 @@ std::optional<NcclType> nccl_type_of(DType dtype) {
             return kNcclFloat64;
         case DType::int16:
         case DType::uint16:
+        case DType::float8_e4m3fn:  // plan_reduction() refuses them
+        case DType::float8_e5m2:
             return std::nullopt;
     }
     return std::nullopt;
@@ -150,6 +153,12 @@ Result<NcclReductionPlan> plan_sum(const Segment& segment, NcclType type, std::u
 }  // namespace
 
 Result<NcclReductionPlan> plan_reduction(const Segment& segment, std::uint32_t members) {
+    if (ops::is_float8(segment.dtype)) {
+        return failure(ErrorCode::unsupported,
+                       "Rueda does not reduce {} tensors with NCCL, which rounds to 8 bits at every addition; use "
+                       "RUEDA_GPU_PATH=auto, or convert the tensor to bfloat16",
+                       name_of(segment.dtype));
+    }
     const auto type = nccl_type_of(segment.dtype);
     if (!type) {
         return cannot(segment, ": it has no 16-bit integers; convert the tensor to int32");

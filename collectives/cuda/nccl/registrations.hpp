@@ -35,7 +35,8 @@ public:
     /// Records that a batch was launched. `end` is the event after the batch's work. It also comes after the work of
     /// all earlier batches.
     void launched(const DeviceEventPtr& end) { last_end_ = end; }
-    /// Ends all registrations if the device has done all batches. Otherwise NCCL ends them with the communicator.
+    /// Ends all registrations if the device has done all batches. If the device has not, NCCL ends the registrations
+    /// together with the communicator.
     void end() noexcept;
     /// Keeps the memory for ever. Call this if NCCL may use the memory although the communicator has ended.
     void keep_for_ever() noexcept;

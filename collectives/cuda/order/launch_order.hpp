@@ -40,9 +40,9 @@ public:
     [[nodiscard]] std::uint64_t enter(const void* owner, int device, std::int32_t set);
     /// Sets the batch's number: the highest proposal of all members.
     void agree(const void* owner, std::uint64_t number);
-    /// Returns nothing if the owner's batch can be launched now. The answer then stays the same until leave().
-    /// Otherwise another batch comes first, or could come first because its number is not agreed yet. In this case,
-    /// returns the process set of the other batch. The owner must have called agree().
+    /// Returns nothing if the owner's batch can be launched now; the answer then stays the same until leave(). Returns
+    /// the process set of another batch if that batch comes first, or could come first because its number is not agreed
+    /// yet. The owner must have called agree().
     [[nodiscard]] std::optional<std::int32_t> awaited(const void* owner) const;
     /// Ends the owner's entry, because its batch was launched or will never be launched. Does nothing if the owner has
     /// no batch.

@@ -35,9 +35,9 @@ public:
     };
 
     /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to
-    /// begin an order. Returns facts about these other sets. If there are other sets or `expects_others` is true, the
-    /// members will decide either to use NCCL with an order, or not to use NCCL. The added set therefore counts as a
-    /// set with an order until decide(). Otherwise it counts as a set without an order.
+    /// begin an order. Returns facts about these other sets. Until decide(), the added set counts as a set with an
+    /// order if there are other sets or `expects_others` is true: in this case the members will use NCCL with an order,
+    /// or not use NCCL. In all other cases the added set counts as a set without an order.
     [[nodiscard]] Others add(const Use& use, bool expects_others);
     /// Records that the members have decided for NCCL.
     void decide(const void* owner, bool has_order);

@@ -24,8 +24,8 @@ namespace rueda::collectives::cuda {
 ///     entered    the task is done, and the batch keeps its place until leave()
 ///
 /// A batch that was entered on one member can hold back the batches of other sets on this member's device, until the
-/// members have exchanged their proposals. A member that has not entered the batch yet must therefore not be waiting
-/// for work of a device. No member waits for such work if the set's last batch was done as soon as its work had been
+/// members have exchanged their proposals. Therefore a member that has not entered the batch yet must not be blocked in
+/// a wait for a device. No member is blocked in this way if the set's last batch was done as soon as its work was
 /// launched. After any other batch, the members first meet (wait for each other).
 ///
 /// Threads: one at a time.

@@ -83,7 +83,8 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
                                  .order_interval = parts_.order_interval};
     if (allows_nccl(set.path)) {
         auto device = parts.staging->shared_device();
-        parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members);
+        const auto rank = SetCommunicator::rank_of(set, set.member);
+        parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members, rank);
     }
     return std::unique_ptr<DeviceCommunicator>(std::make_unique<SetCommunicator>(std::move(parts), set, host));
 }

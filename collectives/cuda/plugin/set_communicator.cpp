@@ -44,6 +44,7 @@ StepResult SetCommunicator::SetTask::step_ipc() {
         return result;
     }
     const bool has_moved = ipc_->refusal().reason.empty();
+    owner_.ipc_took_part_ = has_moved;
     ipc_ = nullptr;
     if (has_moved) {
         staged_ = nullptr;
@@ -161,12 +162,11 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
     if (parts_.nccl != nullptr) {
         parts_.nccl->describe(own);
         if (set_.members > 1 && own.refusal.empty()) {
-            const auto rank = set_.ranks.empty() ? static_cast<std::int32_t>(set_.member) : set_.ranks[set_.member];
-            // The offer also says that there are other sets if another set kept this set from NCCL before
-            // (may_change_), even if no other set uses NCCL now.
-            const auto others =
-                parts_.sets->add({.owner = this, .set = set_.id, .rank = rank, .device = device.ordinal()},
-                                 set_.expects_other_sets || may_change_);
+            // If another set kept this set from using NCCL before (may_change_), the offer says that there are other
+            // sets, even if no other set uses NCCL now.
+            const auto others = parts_.sets->add(
+                {.owner = this, .set = set_.id, .rank = rank_of(set_, set_.member), .device = device.ordinal()},
+                set_.expects_other_sets || may_change_);
             own.has_other_sets = others.any;
             own.unordered_set = others.without_order.value_or(-1);
         }
@@ -185,6 +185,7 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
         order_.set_order(decision.value().has_order);
         parts_.sets->decide(this, decision.value().has_order);
         parts_.nccl->connect(decision.value().id, all_have_kernels(offers) ? Packing::on : Packing::off);
+        say_nccl(decision.value());
         return {};
     }
     if (may_change_) {
@@ -200,6 +201,19 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
         say(decision.value());
     }
     return {};
+}
+
+/// NCCL calls several ranks on one device experimental, so this is a warning.
+void SetCommunicator::say_nccl(const Decision& decision) const {
+    const auto& line = decision.shares_devices ? parts_.warn : parts_.note;
+    if (line && set_.member == 0) {
+        line(fmt::format("process set {} moves tensors on GPUs by NCCL {}{}", set_.id,
+                         name_of_nccl_version(decision.nccl_version),
+                         decision.shares_devices
+                             ? ", although some of its ranks share a GPU: NCCL_MULTI_RANK_GPU_ENABLE=1 allows this, "
+                               "and NVIDIA calls it experimental. RUEDA_GPU_PATH=ipc does without it"
+                             : ""));
+    }
 }
 
 /// One line in the job's log is enough, because all members have the same reason. The line gives the reason against
@@ -222,10 +236,6 @@ void SetCommunicator::say(const Decision& decision) const {
                      says_ipc ? ", and CUDA IPC cannot be used: " : "", says_ipc ? decision.ipc_refusal : ""));
 }
 
-std::int32_t SetCommunicator::rank_of(std::uint32_t member) const {
-    return member < set_.ranks.size() ? set_.ranks[member] : static_cast<std::int32_t>(member);
-}
-
 /// Warns, once, if the members cannot share memory. connect() cannot do this, because the members learn only at the
 /// first large batch that they cannot share memory.
 void SetCommunicator::say_refusal() {
@@ -237,7 +247,7 @@ void SetCommunicator::say_refusal() {
         parts_.warn(fmt::format(
             "process set {} moves all tensors on GPUs through the host's memory, because the ranks cannot share GPU "
             "memory (CUDA IPC): rank {}: {}; containers need common PID and IPC namespaces (--pid=host --ipc=host)",
-            set_.id, rank_of(ipc_->refusal().member), ipc_->refusal().reason));
+            set_.id, rank_of(set_, ipc_->refusal().member), ipc_->refusal().reason));
     }
 }
 
@@ -301,6 +311,7 @@ StepResult SetCommunicator::step_offers(StepWork& work) {
 void SetCommunicator::start_parts(const DeviceBatch& batch) {
     for_nccl_.clear();
     for_host_.clear();
+    ipc_took_part_ = false;
     for (std::size_t tensor = 0; tensor < batch.segments.size(); ++tensor) {
         const bool is_for_nccl = uses_nccl_ && (set_.path == DevicePath::nccl ||
                                                 parts_.nccl->check(batch.operation, batch.segments[tensor]).is_ok());
@@ -310,6 +321,7 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
     nccl_took_part_ = uses_nccl_ && (for_host_.segments.empty() || !for_nccl_.segments.empty());
     staged_took_part_ = !nccl_took_part_ || !for_host_.segments.empty();
     if (!uses_nccl_ && ipc_ && ipc_->takes(batch)) {
+        ipc_->measure(measures_);
         ipc_->begin(batch);
         task_.nccl_ = nullptr;
         task_.ipc_ = &*ipc_;
@@ -366,16 +378,26 @@ LaunchPhase SetCommunicator::launch_phase() const {
     return task_.nccl_ != nullptr ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
+/// If a batch has taken two ways, this names NCCL: the copies of the other way have ended on the host's side.
+DeviceCall SetCommunicator::last_call() const {
+    if (nccl_took_part_) {
+        return parts_.nccl->last_call();
+    }
+    return ipc_took_part_ ? DeviceCall::peer_kernels : DeviceCall::copies;
+}
+
 /// The tensors of a group can be in several batches, and the caller waits only for the end of the last batch. NCCL,
 /// CUDA IPC and `staged_` each have a stream of their own. If one of these three takes no part in the last batch, it
 /// may still have work of an earlier batch, so the end of the last batch covers this work, too.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;
+    const DeviceEventPtr ipc = ipc_ ? ipc_->end() : nullptr;
+    const DeviceEventPtr measured = nccl_took_part_ ? nccl : ipc_took_part_ ? ipc : nullptr;
     DeviceEventPtr end = nccl;
-    for (const DeviceEventPtr& other : {ipc_ ? ipc_->end() : nullptr, staged_.end()}) {
+    for (const DeviceEventPtr& other : {ipc, staged_.end()}) {
         if (end != nullptr && other != nullptr) {
-            end = std::make_shared<BothEvents>(end, other, nccl_took_part_ ? nccl : nullptr);
+            end = std::make_shared<BothEvents>(end, other, measured);
         } else if (other != nullptr) {
             end = other;
         }

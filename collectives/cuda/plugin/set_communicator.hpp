@@ -35,12 +35,17 @@ public:
     /// 1/64 of such an allreduce.
     static constexpr std::uint32_t kOrderInterval = 64;
 
+    /// Returns a member's rank in the job.
+    [[nodiscard]] static std::int32_t rank_of(const DeviceSet& set, std::uint32_t member) {
+        return member < set.ranks.size() ? set.ranks[member] : static_cast<std::int32_t>(member);
+    }
+
     struct Parts {
         std::shared_ptr<StagingDevice> staging;
         std::shared_ptr<IpcDevice> ipc;
         std::unique_ptr<NcclDeviceCommunicator> nccl;  ///< null if the settings exclude NCCL
-        std::shared_ptr<NcclSets> sets;                ///< of this process
-        std::shared_ptr<LaunchOrder> order;            ///< of this process
+        std::shared_ptr<NcclSets> sets;                ///< shared by all communicators of this process
+        std::shared_ptr<LaunchOrder> order;            ///< shared by all communicators of this process
         ProcessIdentity identity{};
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
@@ -62,9 +67,11 @@ public:
         if (parts_.nccl != nullptr) {
             parts_.nccl->measure(measures);
         }
+        measures_ = measures;
     }
     LaunchPhase launch_phase() const override;
     std::int32_t awaited_set() const override { return order_.awaited_set(); }
+    DeviceCall last_call() const override;
     DeviceEventPtr end() override;
     Status failed() override;
     void abandon() noexcept override;
@@ -84,10 +91,12 @@ private:
         [[nodiscard]] DeviceBatch of(const DeviceBatch& batch) const;
     };
 
-    /// Runs the tasks of one batch one after the other: new offers, if this batch has some; the wait for the batch's
-    /// place in the order of all process sets; NCCL's task; and the task of the tensors that move through the host. If
-    /// CUDA IPC takes a batch, its task takes the place of NCCL's task. If the members then find that they cannot share
-    /// memory, the task of the host moves the batch.
+    /// Runs the tasks of one batch one after the other:
+    /// 1. the exchange of new offers, if this batch has one;
+    /// 2. the wait for the batch's place in the launch order of all process sets;
+    /// 3. NCCL's task, or the task of CUDA IPC if CUDA IPC moves the batch;
+    /// 4. the task of the tensors that move through the host. It moves the whole batch if the members find in step 3
+    ///    that they cannot share memory.
     class SetTask final : public Task {
     public:
         explicit SetTask(SetCommunicator& owner) : owner_(owner) {}
@@ -118,8 +127,8 @@ private:
     };
 
     void say(const Decision& decision) const;
+    void say_nccl(const Decision& decision) const;
     void say_refusal();
-    [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const;
     [[nodiscard]] bool is_time_for_offers(const DeviceBatch& batch);
     void begin_offers(const DeviceBatch& batch);
     [[nodiscard]] StepResult step_offers(StepWork& work);
@@ -132,7 +141,7 @@ private:
     Communicator& host_;
     bool uses_nccl_ = false;
     bool may_change_ = false;    // Decision::may_change of the last decision
-    std::uint32_t batches_ = 0;  // since the last decision
+    std::uint32_t batches_ = 0;  // the number of batches since the last decision
     OfferExchange offers_;
     DeviceBatch joining_;  // the batch in whose task the offers are exchanged again
     /// Whether the members may be at different batches because a device has something to do. This is so at the first
@@ -144,8 +153,10 @@ private:
     StagedTask staged_;
     OrderTask order_;
     SetTask task_;
-    bool nccl_took_part_ = false;    // in the last batch
-    bool staged_took_part_ = false;  // in the last batch
+    bool nccl_took_part_ = false;    // whether NCCL took part in the last batch
+    bool staged_took_part_ = false;  // whether `staged_` took part in the last batch
+    bool ipc_took_part_ = false;     // whether CUDA IPC moved the last batch
+    bool measures_ = false;          // see measure()
     SubBatch for_nccl_;
     SubBatch for_host_;
 };

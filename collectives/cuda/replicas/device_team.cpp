@@ -202,8 +202,8 @@ Status CudaDeviceTeam::sum(const TeamTensor& tensor, std::span<const DeviceEvent
     return is_divided ? first_waits_for_others() : Status();
 }
 
-/// Adds up a part of all replicas on the device of a home. The order of the summands is that of the replicas' numbers,
-/// wherever they are.
+/// Adds up a part of all replicas on the device of a home. The replicas are added in the order of their numbers, no
+/// matter which devices they are on.
 Status CudaDeviceTeam::sum_part(const TeamTensor& tensor, std::size_t number, TeamPart own) {
     const Home& home = homes_[number];
     std::vector<const std::byte*> sources;
@@ -325,8 +325,8 @@ Status CudaDeviceTeam::join() {
     for (std::vector<DeviceEventPtr>& each : ready_) {
         std::fill(each.begin(), each.end(), nullptr);
     }
-    // The memory of a replica may be in use in the stream of any home, so each replica waits for all homes.
-    // After a failure, the other replicas wait all the same, because they must not use memory that the team still uses.
+    // The memory of a replica may be in use in the stream of any home, so each replica waits for all homes. The other
+    // replicas wait even after a failure, because they must not use memory that the team still uses.
     Status first = first_waits_for_others();
     auto end = homes_.front().device->record(homes_.front().stream);
     RUEDA_RETURN_IF_FAILED(end.status());

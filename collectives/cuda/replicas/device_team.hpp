@@ -32,8 +32,8 @@ struct TeamPart {
 /// StagingDevice::Stream::replicas, so all teams of a process share it.
 ///
 /// The driver copies the parts of other devices' tensors into scratch memory, and a kernel adds them up there. Kernels
-/// do not read the memory of other devices, because memory that a program allocates with the driver's virtual memory
-/// interface can be copied, but cannot be read by another device without further calls.
+/// do not read the memory of other devices. The reason is memory that a program allocates with the driver's virtual
+/// memory interface: it can be copied, but another device cannot read it without further calls.
 class CudaDeviceTeam final : public DeviceTeam {
 public:
     /// Tensors of at least this size are divided among the devices. docs/design/0027-replicas.md has the reason.
@@ -86,8 +86,8 @@ private:
     const DeviceTeamPlan plan_;
     const std::shared_ptr<ProgramMemory> memory_;
     const std::size_t divided_bytes_;
-    std::vector<Home> homes_;           // the first one is that of replica 0
-    std::vector<std::size_t> home_of_;  // for each replica
+    std::vector<Home> homes_;           // the first element is the home of replica 0
+    std::vector<std::size_t> home_of_;  // for each replica: the index of its home
 
     /// Guards the next member. A thread also holds it while it puts work into the streams, because the copies into the
     /// scratch memory, the kernel and the copy of its result belong together. Such a thread takes only the locks of the

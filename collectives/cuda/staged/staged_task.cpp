@@ -142,8 +142,9 @@ Status StagedTask::return_blocks() {
     return {};
 }
 
-/// Returns the block of a piece. A block of the area needs no list of free blocks: its place follows from the piece's
-/// number, and at most kBlocks pieces are in progress.
+/// Gives the block of a piece back, so that another piece can use it. `number` is not 0 if the block is in the shared
+/// area. There is nothing to do for such a block, because its place follows from the piece's number, and at most
+/// kBlocks pieces are in progress.
 void StagedTask::return_block(const PinnedBlock& block, std::uint64_t number) {
     if (number != 0) {
         return;

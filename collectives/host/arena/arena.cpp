@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -227,7 +228,10 @@ void Arena::detach_head() {
         // All ranks get the state `left`, because it no longer matters to this process when the other ranks end.
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
-    if (mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, head_) == MAP_FAILED) {
+    // UCX replaces the C library's mremap() by a function that drops the new address, so that the block would move to
+    // the address 0 (seen with UCX 1.13.1). So this calls the kernel directly.
+    constexpr int kReplace = MREMAP_MAYMOVE | MREMAP_FIXED;
+    if (::syscall(SYS_mremap, own, bytes, bytes, kReplace, head_) == -1) {
         munmap(own, bytes);
     }
 }

@@ -98,10 +98,10 @@ public:
         std::uint64_t bytes = 0;
     };
     /// Unmaps everything except the ranges in `kept`, which must be in ascending order. Call this function once, at the
-    /// end of a job that was not aborted. It replaces the job's control block by a private block in which all ranks
-    /// have left, because threads that are late may still read and write the block. The caller ensures that no thread
-    /// uses any other part of the arena (docs/design/0001-negotiation.md, "After the end"). Under ThreadSanitizer
-    /// nothing is unmapped, because the ranks share one mapping.
+    /// end of a job that was not aborted. Late threads may still read and write the job's control block. So this
+    /// function replaces the control block by a private block, in which all ranks have left. The caller ensures that no
+    /// thread uses any other part of the arena (docs/design/0001-negotiation.md, "After the end"). Under
+    /// ThreadSanitizer nothing is unmapped, because the ranks share one mapping.
     void release(std::span<const Pages> kept);
     /// Unmaps some of the pages that release() kept. Before release(), this function does nothing. Threads: any thread,
     /// but only one at a time.

@@ -99,7 +99,7 @@ void take_way(Outcome& outcome, const char* way, bool allowed, const ObjectId& e
     if (!fetched.is_ok()) {
         outcome.add_problem(way, fetched.status().message());
     } else if (id_of(fetched.value().value()) != expected) {
-        outcome.add_problem(way, "another object than the leader's came");
+        outcome.add_problem(way, "received another object than the leader's");
     } else {
         outcome.fd = std::move(fetched).value();
     }

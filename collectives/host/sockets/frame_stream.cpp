@@ -35,7 +35,7 @@ Result<bool> fill_from(int socket, std::span<std::byte> bytes, std::size_t& rece
 
 FrameSocket::FrameSocket(base::ProvenConnection connection)
     : socket_(std::move(connection.socket)), sending_(connection.keys.sending), receiving_(connection.keys.receiving) {
-    // Each message is waited for, so TCP must not hold back a short one.
+    // The other side waits for each message, so TCP must not delay a short message.
     const int on = 1;
     ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }

@@ -20,8 +20,8 @@ struct Frame {
 };
 
 /// A connection between rank 0 and another rank. Within a host it is a Unix socket. Between hosts it is a TCP
-/// connection whose both sides have proved the secret of the job, and each message ends with a code, so that nobody on
-/// the way can change it unnoticed (docs/design/0026-meeting-without-mpi.md).
+/// connection, on which both sides have proved that they know the secret of the job. There, each message ends with a
+/// code, so that a change of the message on its way is noticed (docs/design/0026-meeting-without-mpi.md).
 class FrameSocket {
 public:
     FrameSocket() = default;

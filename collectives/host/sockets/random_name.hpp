@@ -9,9 +9,9 @@
 
 namespace rueda::collectives {
 
-/// Whether rank 0 must put a random part into `rendezvous`, the name of a socket. In a name such as "@job-17-*", rank 0
-/// replaces the '*' by 32 random hexadecimal digits, and the other ranks look for a socket with such a name. So no
-/// other user can take the name before rank 0 does.
+/// Whether rank 0 must put a random part into `rendezvous`, the name of a socket. For example, in the name "@job-17-*",
+/// rank 0 replaces the '*' by 32 random hexadecimal digits. The other ranks look for a socket whose name has this form.
+/// So no other user can take the name before rank 0 does.
 ///
 /// The name need not stay secret once rank 0 listens. A process of another user may listen at a name of the same form.
 /// The kernel tells the ranks which user the process belongs to, so they skip this name.

@@ -45,8 +45,9 @@ public:
     }
     Status barrier() override { return exchange(FrameKind::barrier, 0, {}).status(); }
     Status barrier_within(std::chrono::milliseconds limit) override {
-        // The ranks call this function at the end of the job, where a rank may have left already and ended in order.
-        // The interruption would take such an end for a reason to give up.
+        // The ranks call this function at the end of the job. At that time another rank may have left the job and
+        // ended, which is no failure. The interruption would treat this end as a failure, so it is switched off during
+        // the barrier.
         const std::chrono::milliseconds usual = std::exchange(timeout_, limit);
         Interruption interruption = std::exchange(interruption_, Interruption());
         Status status = barrier();
@@ -307,7 +308,8 @@ Status check_rendezvous(const SocketControlPlaneOptions& options) {
 Status check_options(const SocketControlPlaneOptions& options) {
     RUEDA_RETURN_IF_FAILED(check_rendezvous(options));
     if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
-        return failure(ErrorCode::invalid_argument, "rank {} of {} cannot be, expected 0 to size − 1", options.rank,
+        return failure(ErrorCode::invalid_argument,
+                       "rank {} is not possible in a job of {} ranks, expected 0 to size − 1", options.rank,
                        options.size);
     }
     return {};

@@ -12,10 +12,10 @@
 namespace rueda::collectives {
 
 struct SocketControlPlaneOptions {
-    /// The name of the socket at which the ranks meet. "@name" is in the abstract namespace, and disappears with the
-    /// processes. "/path" is a path in a folder of mode 0700 that belongs to this user, and is unlinked as soon as all
-    /// ranks have connected. "tcp:10.0.0.1:4711,…" are addresses of rank 0's host, for ranks on several hosts
-    /// (base/network/endpoint_list.hpp).
+    /// The name of the socket for the rendezvous of the ranks. "@name" is in the abstract namespace, and disappears
+    /// with the processes. "/path" is a path in a folder of mode 0700 that belongs to this user, and is unlinked as
+    /// soon as all ranks have connected. "tcp:10.0.0.1:4711,…" are addresses of rank 0's host, for ranks on several
+    /// hosts (base/network/endpoint_list.hpp).
     std::string rendezvous;
     /// The secret of the job, by which ranks recognise each other over TCP. Not used within a host.
     std::string secret{};

@@ -35,8 +35,8 @@ constexpr std::chrono::milliseconds kShortagePause{50};
 
 bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
-/// Raises the soft limit of descriptors for a rank 0 on the network. It needs one for each rank, and one for each
-/// connection that has not proved the secret yet.
+/// Raises the soft limit of descriptors, on rank 0 of a rendezvous over TCP. Rank 0 needs one descriptor for each rank,
+/// and one for each connection whose other side has not proved yet that it knows the secret.
 void raise_descriptor_limit(int size) {
     const rlim_t needed = static_cast<rlim_t>(size) * 2 + 128;
     rlimit limit{};
@@ -242,8 +242,9 @@ private:
         }
     }
 
-    /// Closes the oldest connection that has not proved the secret. Such a rank tries again, but a rank that has proved
-    /// the secret would fail. Returns false if there is no such connection.
+    /// Closes the oldest connection whose other side has not proved yet that it knows the secret. A rank tries again if
+    /// its connection is closed before the proof. It would fail if its connection were closed later. Returns false if
+    /// there is no such connection.
     bool close_oldest_unproven() {
         const auto unproven =
             std::find_if(comers_.begin(), comers_.end(), [](const Comer& one) { return one.proving.has_value(); });

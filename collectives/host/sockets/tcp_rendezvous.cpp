@@ -28,9 +28,9 @@ constexpr base::ConnectTimes kAttemptTimes{milliseconds(20'000), milliseconds(10
 /// milliseconds to start.
 constexpr milliseconds kLongestPause{50};
 
-/// Listens at one address. The process that reserved the port (held_port) has a socket that is bound to it, and an
-/// earlier job of this process may have connections with this port. With SO_REUSEADDR, neither prevents a listener. If
-/// this fails, errno has the reason.
+/// Listens at one address. With SO_REUSEADDR, this works although the process that reserved the port (held_port) has a
+/// socket that is bound to it, and although connections of an earlier job may still use the port. If it fails, errno
+/// has the reason.
 base::UniqueFd listen_at_reserved(const base::SocketAddress& address) {
     base::UniqueFd listener = base::open_socket(address, SOCK_NONBLOCK);
     const int on = 1;
@@ -63,7 +63,8 @@ public:
         if (race_ && race_->is_pending()) {
             race_->add_to(set);
         } else {
-            // An attempt can be over as soon as it has begun. No event comes then, so take() must see it at once.
+            // An attempt can be over as soon as it has begun. In that case no event comes, so take() must notice the
+            // end of the attempt at once.
             set.wake_at(race_ ? now : next_);
         }
     }
@@ -108,7 +109,7 @@ Result<std::vector<base::UniqueFd>> listen_at_rendezvous(const std::string& rend
         if (listener.is_open()) {
             listeners.push_back(std::move(listener));
         } else if (address && errno == EADDRINUSE) {
-            // The other ranks would find the other program at this address, and rank 0 would wait for them in vain.
+            // The other ranks would find the other program at this address, and would never reach rank 0.
             return failure(ErrorCode::unsupported,
                            "rank 0 cannot listen at {}, because another program uses this port: check "
                            "RUEDA_RENDEZVOUS, or start the job again",
@@ -140,7 +141,7 @@ Result<FrameSocket> connect_to_rendezvous(const SocketControlPlaneOptions& optio
             address.begin(now);
             address.add_to(set, now);
         }
-        // The kernel ends the wait when a connection or a proof arrives, and the set when it is time for an attempt.
+        // The wait ends when a connection or a proof arrives, or when it is time for the next attempt.
         set.wait_and_dispatch();
         for (AddressAttempts& address : addresses) {
             if (auto connection = address.take(std::chrono::steady_clock::now())) {

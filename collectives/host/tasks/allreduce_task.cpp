@@ -106,9 +106,9 @@ std::optional<BatchChunks> AllreduceTask::chunks() const {
 
 /// Combines a piece of a segment, in rank order. This rank's own input and output are used directly.
 ///
-/// If `for_all` is true, the result is also written for every other member: to the member's output if this lies in the
-/// arena (shared memory), otherwise to the member's cell. The other members then wait until all ranks have combined. So
-/// this rank may read their inputs directly, if they lie in the arena.
+/// If `for_all` is true, the result is also written for every other member. It is written to the member's output if the
+/// output is in the arena (shared memory), and to the member's cell if not. The other members then wait until all ranks
+/// have combined. So this rank may read those of their inputs that are in the arena directly.
 ///
 /// If `for_all` is false, the other members do not wait. A member may change its input as soon as it has announced or
 /// staged this input, so this rank may read only the announced or staged copy.

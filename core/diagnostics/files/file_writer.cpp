@@ -39,13 +39,14 @@ struct FileWriter::Shared {
     std::mutex mutex;
     std::condition_variable has_work;  // wakes the writing thread; notified by write() and stop()
     std::condition_variable is_done;   // wakes write() and stop(); notified by the writing thread
-    std::deque<WholeFile> files;       // to be written
+    std::deque<WholeFile> files;       // the files that wait to be written
     bool is_writing = false;
-    // an earlier write() waited in vain for the file that is being written, so the next write() does not wait for it
+    // an earlier write() reached its time limit while the current file was being written; later calls do not wait for
+    // it
     bool is_late = false;
     bool is_stopping = false;
     bool has_ended = false;
-    std::string complaint;  // about the first failure
+    std::string complaint;  // a text about the first failure
     bool has_complained = false;
 
     void add(WholeFile file) {

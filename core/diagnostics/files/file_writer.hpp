@@ -20,7 +20,7 @@ struct WholeFile {
     WholeFile(std::string its_name, std::string its_text)
         : name(std::move(its_name)), text([text = std::move(its_text)] { return text; }) {}
 
-    std::string name;                   ///< without a folder
+    std::string name;                   ///< the file's name, without a folder
     std::function<std::string()> text;  ///< makes the text; the writing thread calls it, because it may take long
 };
 
@@ -58,7 +58,7 @@ private:
     void start();
 
     std::string folder_;
-    std::string suffix_;              // of unfinished files
+    std::string suffix_;              // the suffix of files that are not complete
     std::shared_ptr<Shared> shared_;  // shared with the thread, which may outlive this object
     std::thread thread_;              // protected by the mutex of `shared_`
 };

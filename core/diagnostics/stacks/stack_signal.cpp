@@ -59,7 +59,7 @@ HandlerState handler_state;
 
 /// The thread that makes a capture holds this mutex.
 std::mutex capture_mutex;
-std::uint32_t last_capture = 0;  // under capture_mutex
+std::uint32_t last_capture = 0;  // protected by capture_mutex
 // relaxed: it is read under capture_mutex, and written before a handler is adopted
 std::atomic<int> descriptor_of_traceback{-1};
 
@@ -128,9 +128,9 @@ void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
         if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
             handler_state.inner.load(std::memory_order_acquire)(number);
         }
-        // This store requests a print of the stacks. The print begins with a capture, which empties the file of the
-        // traceback. The interpreter's handler, which may be slow, must not write to that file after the capture has
-        // emptied it. So the store comes after the interpreter's handler.
+        // This store requests a print of the stacks. The store comes after the call of the interpreter's handler,
+        // because the print begins with a capture, which empties the file of the traceback. The interpreter's handler
+        // must not write to that file after the capture has emptied it.
         if (!is_own) {
             handler_state.print_wanted.store(true, std::memory_order_release);
         }

@@ -50,7 +50,7 @@ std::optional<std::string> parse_frame(std::string_view line) {
     return base::printable(fmt::format("{}, {}:{}", function, file, *number), kLongestFrame);
 }
 
-/// The interpreter is a program named python3.11 or so, or a library named libpython3.11.so.1.0 or so.
+/// The interpreter is a program, for example python3.11, or a library, for example libpython3.11.so.1.0.
 bool is_of_interpreter(const NativeFrame& frame) {
     return frame.module.starts_with("python") || frame.module.starts_with("libpython");
 }

@@ -42,8 +42,8 @@ public:
     }
     /// Writes the stamp, which publishes the announcement. `order` is release or seq_cst. With either order, a stall
     /// monitor that sees the stamp also sees the time of the announcement. seq_cst is needed if a member that has
-    /// announced directly may be waiting: either that member sees the stamp, or this rank sees that the member sleeps
-    /// and wakes it.
+    /// announced directly may be waiting. Either that member then sees the stamp, or this rank sees that the member
+    /// sleeps and wakes the member.
     static void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                         std::memory_order order) {
         place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);

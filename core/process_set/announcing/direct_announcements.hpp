@@ -52,9 +52,9 @@ public:
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
     /// Whether finish_at_once() must be called for the last announcement.
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
-    /// Whether it is possible that another member announces the same operation directly, although this rank counts its
-    /// announcement. The members may decide differently, because the decision to send an input with the announcement
-    /// depends on the member's own memory and on its own number of rows.
+    /// Returns true if another member may announce the same operation directly, although this rank counts its own
+    /// announcement. The members may decide differently: each member decides by its own memory and its own number of
+    /// rows whether it sends its input with the announcement.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
     /// Removes and returns the operation. The caller must count the operation's announcement, or end the operation.
     TensorEntry& withdraw();

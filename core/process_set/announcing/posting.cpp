@@ -113,8 +113,8 @@ bool Announcer::try_post_shutdown() {
     record->set_kind(RequestKind::shut_down);
     // This rank writes two things for the stall monitor before it calls post(): first the step that it has begun, then
     // a note that it has announced its shutdown. post() may take long, because this rank may have to do all of the
-    // registrar's work in it. If this process is stopped in post(), the monitor sees the note. If the process is
-    // stopped earlier, the monitor sees at least the step.
+    // registrar's work during the call. If this process is stopped in post(), the monitor sees the note. If the process
+    // is stopped earlier, the monitor sees at least the step.
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();

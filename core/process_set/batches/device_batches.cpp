@@ -344,7 +344,8 @@ LaunchedBatch DeviceBatches::describe(std::span<TensorEntry* const> entries, std
             .call = is_unnamed ? view_.call_of_unnamed(entry.slot, entry.generation) : 0,
             .operation = static_cast<Operation>(entry.request.metadata.operation),
             .others = segments_.size() - 1,
-            .device = device_};
+            .device = device_,
+            .work = communicator_->last_call()};
 }
 
 /// Publishes the phase of this rank's batch, for stall reports of other ranks.
@@ -360,6 +361,7 @@ void DeviceBatches::publish(DeviceState::Phase phase) {
 void DeviceBatches::publish_oldest() {
     auto& cursor = view_.memory.cursor(view_.rank);
     state_.inputs = DeviceState::Inputs::unknown;
+    state_.call = launched_.empty() ? collectives::DeviceCall{} : launched_.front().about.work;
     publish(state_.phase);
     if (!launched_.empty()) {
         cursor.launched_ns.store(launched_.front().about.since_ns, std::memory_order_relaxed);

@@ -57,8 +57,8 @@ public:
     bool turn();
     /// Whether operations are launched that have not ended.
     [[nodiscard]] bool has_launched() const {
-        // acquire: pairs with the release in end_first(). A thread that sees the lower count also sees that the
-        // operations that are no longer counted have ended
+        // acquire: pairs with the release in end_first(). A thread that sees a lower count also sees the ends of the
+        // operations that are no longer counted
         return launched_count_.load(std::memory_order_acquire) != 0;
     }
     /// The batch that was launched first among the batches whose work the device has not done. Nothing if there is no

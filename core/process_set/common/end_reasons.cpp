@@ -12,7 +12,7 @@
 namespace rueda::core {
 
 EndReasons::EndReasons(const SetView& view)
-    : view_(view), no_memory_(ErrorCode::aborted, "a rank has shut down, so nothing can be done together any more") {}
+    : view_(view), no_memory_(ErrorCode::aborted, "a rank has shut down, so no operation is possible any more") {}
 
 Status EndReasons::about(std::string_view name, const Status& reason) {
     try {
@@ -38,13 +38,12 @@ Status EndReasons::shut_down(std::string_view name) const noexcept try {
     static_cast<void>(view_.memory.header().shut_down.load(std::memory_order_acquire));
     const std::int32_t rank = view_.memory.header().first_shut_down.load(std::memory_order_relaxed);
     const SetIdentity& identity = view_.identity;
-    return about(name, identity.is_world()
-                           ? failure(ErrorCode::aborted,
-                                     "rank {} has shut down, so nothing can be done together any more"
-                                     "; a rank with fewer batches has to call join() before it shuts down",
-                                     rank)
-                           : failure(ErrorCode::aborted, "{}: rank {} has removed it, or has shut down",
-                                     identity.describe(), rank));
+    return about(name, identity.is_world() ? failure(ErrorCode::aborted,
+                                                     "rank {} has shut down, so no operation is possible any more; a "
+                                                     "rank with fewer batches has to call join() before it shuts down",
+                                                     rank)
+                                           : failure(ErrorCode::aborted, "{}: rank {} has removed it, or has shut down",
+                                                     identity.describe(), rank));
 } catch (const std::bad_alloc&) {
     return no_memory_;
 }

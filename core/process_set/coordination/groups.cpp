@@ -117,9 +117,9 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members of the group must wait until the log has called the operation that announces their number. They
-/// must wait if this operation has no slot yet, because it may get no slot. In that case no rank would learn how many
-/// members the other ranks have. All ranks decide in the same way. On one host, either all ranks have a slot for this
-/// operation or no rank has. On several hosts, the job ends if no slot is free.
+/// must wait if this operation has no slot yet: it may get none, and then no rank would learn how many members the
+/// other ranks have. All ranks decide in the same way. On one host, either all ranks have a slot for this operation, or
+/// no rank has one. On several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -205,9 +205,9 @@ Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_
     return {};
 }
 
-/// Announces a group of 0 members under each member name of a group of `count` members. No caller can start a group of
-/// 0 members, so the announcement matches no other rank's. `entry` is still pending, so callers of this rank cannot use
-/// these names.
+/// Makes the members of another rank's group of `count` members fail. For this purpose, this function announces a group
+/// of 0 members under the name of each member. No caller can start a group of 0 members, so this announcement matches
+/// no announcement of another rank. `entry` is still pending, so callers of this rank cannot use these names.
 void Groups::announce_for_others(std::int64_t count, const TensorEntry& entry) {
     Request nothing;
     make_count(0, view_.identity.id, nothing);

@@ -80,9 +80,9 @@ bool Join::turn() {
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // A member that did not see that this rank joined may have announced an operation directly, without notifying
-        // this rank. So when this rank looks for announcements for the first time, it also reads the stamp of each
-        // announcement (the word that publishes it).
+        // Another member may have announced an operation directly before it saw that this rank joined. In this case it
+        // did not notify this rank. So when this rank looks for announcements for the first time, it also reads all
+        // stamps (the words that publish announcements).
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -105,9 +105,9 @@ void Join::become_joined() {
 
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
-/// Posts a *settle* request if all members have joined and nothing is pending on this rank. If this rank has a pending
-/// operation of its own, it does not post. The other ranks do not post either: all of them have joined, so they
-/// announce this operation too, and it is pending on all ranks.
+/// Posts a *settle* request if all members have joined and nothing is pending on this rank. If an operation that this
+/// rank has started is pending, this rank does not post. The other ranks do not post either: all of them have joined,
+/// so they announce this operation too, and the operation is pending on all ranks.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
@@ -163,9 +163,9 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
 }
 
 /// Other ranks have announced an operation in `slot` under a new name. If this rank does not know the name, this
-/// function announces the operation for this rank, without data (it stands in). If this rank knows the name in another
-/// slot, or has announced the operation by name, it must first read the log entries about the name, so the function
-/// does nothing.
+/// function announces the operation for this rank, without data (it stands in). There are two other cases: this rank
+/// knows the name in another slot, or has announced the operation by name. In these cases the function does nothing,
+/// because this rank must first read the log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -223,9 +223,9 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
 }
 
 /// Whether this rank will itself announce `name`, an operation that compares what the ranks found when they checked
-/// another operation. This is so if a caller of this rank started the checked operation, and it was pending when the
-/// rank joined. In that case the rank announces its own finding later, so it must not announce the comparison without a
-/// finding now.
+/// another operation. This is so if a caller of this rank started the checked operation, and the checked operation was
+/// pending when the rank joined. In that case the rank announces its own finding later. So it must not announce the
+/// comparison without a finding now.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {

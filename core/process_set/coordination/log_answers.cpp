@@ -92,10 +92,10 @@ bool LogAnswers::follow(const Entry& entry) {
 }
 
 /// Whether this rank must wait before it passes the entry at `position`, which retires the slot of its direct
-/// announcement. If all members announced the operation directly, all of them complete it. But if a member read this
-/// entry before it announced the operation, that member announces the operation by name instead. This rank knows which
-/// case it is when every member has either announced the operation or read the entry. Until that time this rank reads
-/// no further entries, because the slot must not be reused.
+/// announcement. If all members announced the operation directly, all of them complete it. But a member that reads this
+/// entry before it announces the operation announces it by name instead. This rank knows which of the two cases it is
+/// when every member has either announced the operation or read the entry. Until that time this rank reads no further
+/// entries, because the slot must not be reused.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
@@ -120,8 +120,8 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
 
 /// Moves the cursor past the entry at `position`, after which this rank announces nothing more in one slot or in any
 /// slot. Wakes the members that wait for an announcement of this rank, because this rank will not make that
-/// announcement. If this rank has a direct announcement, also wakes the members that have not read this entry, because
-/// they may decide whether the operation can be completed directly.
+/// announcement. If this rank has a direct announcement, also wakes the members that have not read this entry. What
+/// these members do next decides whether the operation can be completed directly.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);

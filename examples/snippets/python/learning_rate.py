@@ -20,3 +20,15 @@ plateau = training.Plateau(factor=0.5, patience=1)
 for loss in (1.0, 0.5, 0.5, 0.5):
     plateau.observe(loss)
 assert plateau.factor == 0.5
+
+# The momentum of this trainer contains the rate, so it is corrected when the rate changes. The weight then takes the
+# same course as with the momentum of torch.optim.SGD, which does not contain the rate.
+weight, velocity = 1.0, 0.0
+usual_weight, usual_velocity = 1.0, 0.0
+for step in range(200):
+    velocity *= training.momentum_correction(rate.at(step - 1), rate.at(step))
+    velocity = 0.9 * velocity + rate.at(step) * weight  # the gradient of weight² / 2
+    weight -= velocity
+    usual_velocity = 0.9 * usual_velocity + usual_weight
+    usual_weight -= rate.at(step) * usual_velocity
+assert abs(weight - usual_weight) < 1e-12

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The agreement of the ranks on the new terms of a growing vocabulary.
+/// Functions that all ranks call together. average_weight() computes the weight that a rank's mean has in the average
+/// of the ranks. agree() gives a growing vocabulary the same new terms on all ranks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,11 +15,26 @@
 
 namespace rueda::data {
 
+/// Returns the weight of this rank's mean in the average over the ranks, if the ranks have different numbers of
+/// samples in this step. Multiply the mean over this rank's `counted` samples (Batch::counted()) by the weight, and
+/// reduce the products with ReduceOp::average: the result is the mean over the samples of all ranks. The weight is
+/// counted × size / (sum of `counted` over the ranks). It is 0 if this rank has no samples. Do not multiply a mean by
+/// this 0, because there is no mean over no samples; contribute zeros.
+///
+/// All ranks must call this function in each step. A rank in join() counts as a rank without samples; the weight is
+/// right with JoinAverage::all, the default.
+inline double average_weight(std::int64_t counted) {
+    std::array<std::int64_t, 1> total = {counted};
+    allreduce("rueda.data.average_weight", total, {.op = ReduceOp::sum});
+    return total[0] == 0 ? 0.0
+                         : static_cast<double>(counted) * static_cast<double>(size()) / static_cast<double>(total[0]);
+}
+
 /// Exchanges the unknown texts that the ranks have counted, and makes terms of the most frequent ones. All ranks must
 /// call this function at the same point of their programs, for example at the end of an epoch or after every 1000
-/// steps. If a program has several vocabularies, the ranks must call it for them in the same order. Afterwards all
-/// ranks have the same terms. Returns the number of new terms. Throws InvalidArgument, on all ranks, if the ranks'
-/// vocabularies differed before.
+/// steps. If a program has several vocabularies, all ranks must call this function for them in the same order.
+/// Afterwards all ranks have the same terms. Returns the number of new terms. Throws InvalidArgument, on all ranks, if
+/// the ranks' vocabularies differed before.
 inline std::int64_t agree(Vocabulary& vocabulary) {
     const std::string mine = vocabulary.unmerged();
     const Shape shape{static_cast<std::int64_t>(mine.size())};

@@ -32,12 +32,19 @@ struct Record {
     [[nodiscard]] std::string_view text() const noexcept { return {data, size}; }
 };
 
-/// The functions that allocate and free the arrays of batches, for memory that is special in some way. Several threads
-/// may call them at the same time.
+/// The functions that allocate and free the arrays of batches, for a program that needs a special kind of memory, for
+/// example pinned memory. Several threads may call them at the same time.
 struct BatchMemory {
     /// Returns memory of this size, which begins at a multiple of 64. Throws an exception if there is no such memory.
     std::function<void*(std::size_t bytes)> allocate;
     std::function<void(void* memory)> free;  ///< must not throw
+    /// Null, or a function for memory that a device may still read when the program gives its batch back. The pipeline
+    /// calls it at this point, for each array of the batch. It notes the work that the device still has to do. If the
+    /// program has put arrays of other memory into the batch, the pipeline frees the batch instead.
+    std::function<void(void* memory)> note_work = {};
+    /// Null, or a function that returns whether the device has done the noted work. It does not wait. The pipeline
+    /// writes to the memory again only after the result was true.
+    std::function<bool(void* memory)> is_idle = {};
 };
 
 /// An array of bytes that begins at a multiple of 64. It grows, and keeps its memory when it shrinks, so that a batch
@@ -45,7 +52,7 @@ struct BatchMemory {
 class RUEDA_API Array {
 public:
     Array() = default;
-    /// The array will lie in this memory; if the pointer is null, in ordinary memory.
+    /// Makes an empty array. Its bytes will lie in `memory`, or in ordinary memory if the pointer is null.
     explicit Array(std::shared_ptr<const BatchMemory> memory) noexcept : memory_(std::move(memory)) {}
     Array(Array&& other) noexcept;
     Array& operator=(Array&& other) noexcept;
@@ -56,6 +63,9 @@ public:
     [[nodiscard]] std::byte* data() noexcept { return data_; }
     [[nodiscard]] const std::byte* data() const noexcept { return data_; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    /// The functions that allocate the bytes; null for ordinary memory. If an array is moved into another one, both
+    /// have the functions of the first.
+    [[nodiscard]] const std::shared_ptr<const BatchMemory>& memory() const noexcept { return memory_; }
     /// Changes the size. The old bytes that fit into the new size stay unchanged. Throws std::bad_alloc.
     void resize(std::size_t bytes) {
         if (bytes > capacity_) {
@@ -127,11 +137,14 @@ private:
 class RUEDA_API Batch {
 public:
     Batch() = default;
-    /// The columns will lie in this memory; if the pointer is null, in ordinary memory.
+    /// Makes an empty batch. Its columns will lie in `memory`, or in ordinary memory if the pointer is null.
     explicit Batch(std::shared_ptr<const BatchMemory> memory) noexcept : memory_(std::move(memory)) {}
     [[nodiscard]] const std::shared_ptr<const BatchMemory>& memory() const noexcept { return memory_; }
 
     [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
+    /// Returns the number of rows that are samples: the first rows of the batch. The rows behind them are padding
+    /// (Remainder::pad).
+    [[nodiscard]] std::int64_t counted() const noexcept { return rows_ - padding_; }
     /// The epoch and the step of the batch; both begin with 0.
     [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
     [[nodiscard]] std::int64_t step() const noexcept { return step_; }
@@ -146,11 +159,15 @@ public:
         return column(name).values<T>();
     }
 
-    /// Returns the column with this name; if there is none, adds it. A map function uses it to add results.
+    /// Returns the column with this name; if there is none, adds it. Map functions use this to add their results.
     Column& add_column(std::string_view name, DType dtype, std::int64_t width = 1);
     /// Keeps the first `count` columns, and removes the others.
     void keep_columns(std::size_t count);
-    void set_rows(std::int64_t rows) noexcept { rows_ = rows; }
+    /// Sets the number of rows, of which the last `padding` rows are no samples.
+    void set_rows(std::int64_t rows, std::int64_t padding = 0) noexcept {
+        rows_ = rows;
+        padding_ = padding;
+    }
     void set_place(std::int64_t epoch, std::int64_t step) noexcept {
         epoch_ = epoch;
         step_ = step;
@@ -160,6 +177,7 @@ private:
     std::shared_ptr<const BatchMemory> memory_;
     std::vector<Column> columns_;
     std::int64_t rows_ = 0;
+    std::int64_t padding_ = 0;
     std::int64_t epoch_ = 0;
     std::int64_t step_ = 0;
 };

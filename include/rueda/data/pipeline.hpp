@@ -34,6 +34,15 @@ struct Position {
     [[nodiscard]] RUEDA_API static Position from_text(std::string_view text);
 };
 
+/// What happens to the last samples of an epoch if they do not fill a batch.
+enum class Remainder : std::int32_t {
+    keep,  ///< the last samples form a smaller batch
+    drop,  ///< the epoch ends before the first batch that is not full
+    pad,   ///< each rank's part of a batch that is not full is filled up with rows of zeros (and empty texts), so all
+           ///< batches of a rank have the same number of rows. A column says which rows are samples; see
+           ///< PipelineOptions::weights. Rows in place of malformed records are padding, too
+};
+
 struct PipelineOptions {
     std::vector<Source> sources;  ///< for example files("train-*.tfrecord")
     Format format;
@@ -47,12 +56,25 @@ struct PipelineOptions {
     /// the sources are divided into this many sequences, the lanes; at most the number of sources. If this is a
     /// multiple of `size`, each rank reads only its own sources. If this is 1, every rank reads all sources
     std::int64_t lanes = 1;
-    bool drop_remainder = false;  ///< true: an epoch ends before the first batch that is not full
-    std::int64_t epochs = 0;      ///< number of epochs; 0: no end
-    /// The number of malformed records that are left out; a further malformed record is an error. Each rank counts its
-    /// own malformed records, from the start of the pipeline.
+    Remainder remainder = Remainder::keep;
+    bool drop_remainder = false;  ///< true: the same as `remainder` = Remainder::drop
+    /// With Remainder::pad, each batch has a column of float32 with this name. Its value is 1 for a sample, and 0 for
+    /// padding. In loss, gradient and metrics, multiply each row by this weight. rueda/data/agree.hpp has the weight of
+    /// a rank's mean in the average over the ranks. The column is added after `maps`, which must not add a column of
+    /// the same name.
+    std::string weights = "weight";
+    /// number of epochs; 0: no end. An epoch in which this rank gets no batch is a warning, because other ranks may
+    /// have batches in it. With 0 and without FIFOs, 100 of them in a row within 10 s are an error, because a loop that
+    /// waits for a batch would never end
+    std::int64_t epochs = 0;
+    /// The number of malformed records that are left out in each epoch; a further malformed record is an error. Each
+    /// rank counts its own malformed records. The count begins at 0 in each epoch, and at the start of the pipeline if
+    /// it starts in the middle of an epoch. Options that do not fit the files, such as the name of a tensor that a file
+    /// does not have, are an error whatever the limit.
     std::int64_t malformed_limit = 0;
-    int threads = 0;  ///< number of threads that parse; 0: the number of usable cores, but at most 8
+    /// number of threads that parse; 0: the number of usable cores, but at most 8. After init(), the ranks of a host
+    /// divide the cores: 0 then stands for threads_per_rank(), but at most 8
+    int threads = 0;
     /// the largest number of batches that the pipeline prepares before the caller takes them; 0: threads + 2
     std::int64_t prefetch = 0;
     /// For each batch, a thread calls these functions in their order. Several threads may call them at the same time,
@@ -64,29 +86,30 @@ struct PipelineOptions {
     std::shared_ptr<const BatchMemory> memory = {};
     /// where to keep the decompressed bytes of the files for later epochs: "memory" (of this process), or a folder,
     /// where they stay for later jobs, and which all ranks of a host can share. Empty: nowhere. FIFOs and the formats
-    /// Safetensors and WholeFiles have no cache
+    /// Safetensors and WholeFiles have no cache, nor have bytes in memory
     std::string cache = {};
-    /// where to begin. Its fingerprint must be that of these options; a fingerprint of 0 is not checked
+    /// the position at which the pipeline begins. The position's fingerprint must be that of these options; a
+    /// fingerprint of 0 is not checked
     Position start = {};
 };
 
 /// How much work a pipeline did, and how long each of its stages took.
 struct Statistics {
-    std::int64_t batches = 0;    ///< that were taken
-    std::int64_t records = 0;    ///< in these batches
-    std::int64_t bytes = 0;      ///< of these records, before parsing
-    std::int64_t malformed = 0;  ///< records that were left out
-    double seconds = 0;          ///< since the first call of next()
+    std::int64_t batches = 0;    ///< number of batches that were taken
+    std::int64_t records = 0;    ///< number of records in the batches that were taken, without padding
+    std::int64_t bytes = 0;      ///< size of these records before parsing
+    std::int64_t malformed = 0;  ///< number of malformed records that were left out
+    double seconds = 0;          ///< time since the first call of next()
     double consumer_waited = 0;  ///< seconds in which next() waited
     double reading = 0;          ///< seconds, over all lanes, for reading, decompression, finding records, permutation
     double parsing = 0;          ///< seconds, over all threads
     double mapping = 0;          ///< seconds, over all threads, in the functions of PipelineOptions::maps
     double starved = 0;  ///< seconds, over all threads, in which a thread that parses waited for samples of the lanes
-    int lanes = 0;       ///< that this rank reads
-    int threads = 0;     ///< that parse
+    int lanes = 0;       ///< number of lanes that this rank reads
+    int threads = 0;     ///< number of threads that parse
     std::int64_t cache_opened = 0;   ///< how often a file's copy in the cache was opened instead of the file
     std::int64_t cache_refused = 0;  ///< how often the cache could not keep a copy
-    std::string cache_refusal = {};  ///< why it could not keep the first of them
+    std::string cache_refusal = {};  ///< why the cache could not keep the first of these copies
 };
 
 /// Reads the sources with threads of its own and hands out batches. The batches depend on the options alone, not on the
@@ -106,11 +129,14 @@ public:
     /// Waits for the next batch and puts it into `batch`, whose old memory is used again. Returns false at the end of
     /// each epoch, and at every call after the last epoch. If the result is false, `batch` is unchanged.
     ///
-    /// The last batch of an epoch may be smaller than the other batches. If it has fewer samples than there are ranks,
-    /// this rank's part of the batch may be empty (rows() is 0).
+    /// With Remainder::keep, the last batch of an epoch may be smaller than the other batches. If it has fewer samples
+    /// than there are ranks, this rank's part of the batch may be empty (rows() is 0). It is also empty if all of this
+    /// rank's records in the step are malformed and are left out. The log and warnings() say so once.
     ///
-    /// Throws InvalidArgument if there are more malformed records than the limit, or if a source cannot be read. If a
-    /// map function has thrown an exception, throws this exception. Later calls throw the same error.
+    /// Throws InvalidArgument if there are more malformed records than the limit, if a source cannot be read or does
+    /// not fit the options of the format, or if an epoch without end has no batch (see PipelineOptions::epochs). If a
+    /// map function or a function of BatchMemory has thrown an exception, next() throws this exception. Later
+    /// calls throw the same error.
     bool next(Batch& batch);
 
     /// Waits until next() would return at once, but not longer than `timeout`. Returns whether next() would return at
@@ -124,9 +150,13 @@ public:
     /// Returns whether all epochs have ended.
     [[nodiscard]] bool finished() const;
     [[nodiscard]] Statistics statistics() const;
-    /// Returns the numbers of statistics() as one line for people. It names the slowest stage if the consumer waited.
+    /// Returns the numbers of statistics() as one line for people. The line names the slowest stage if the consumer
+    /// waited.
     [[nodiscard]] std::string summary() const;
-    /// Returns one line for each choice of options that wastes time or memory.
+    /// Returns one line for each choice of options that wastes time or memory, and one line for the first event of each
+    /// of these kinds: a batch without samples of this rank, an epoch without a batch, a copy that the cache could not
+    /// keep, and a damaged copy. (The two lines about the cache appear at the end of an epoch.) The result is valid
+    /// until the next call of next().
     [[nodiscard]] std::span<const std::string> warnings() const;
 
 private:

@@ -57,7 +57,7 @@ struct Source {
 [[nodiscard]] RUEDA_API std::vector<Source> sagemaker_channel(const std::string& channel,
                                                               FileCompression compression = FileCompression::automatic);
 
-/// Returns bytes in memory as the only source. Copies of the source share the bytes.
+/// Returns bytes in memory as the only source. Copies of the source share the bytes. A pipeline refuses an empty name.
 [[nodiscard]] RUEDA_API std::vector<Source> memory(std::string name, std::string bytes,
                                                    FileCompression compression = FileCompression::none);
 

@@ -16,8 +16,8 @@
 
 namespace rueda::data {
 
-/// A vocabulary has ids for terms, 0 to most_terms − 1, and behind them the ids of the buckets for unknown texts. So a
-/// growing vocabulary never changes an id, and an embedding table needs Vocabulary::ids() rows.
+/// The ids of terms are 0 to most_terms − 1. The ids of the buckets for unknown texts begin at most_terms. So a growing
+/// vocabulary never changes an id, and an embedding table needs Vocabulary::ids() rows.
 struct VocabularyOptions {
     /// The largest number of terms. 0: the number of terms at the beginning. A growing vocabulary needs a number.
     std::int64_t most_terms = 0;
@@ -29,7 +29,7 @@ struct VocabularyOptions {
     bool grows = false;
     /// merge() makes a term of a text that all ranks together have counted at least this many times
     std::int64_t min_count = 1;
-    /// The largest number of different unknown texts that are counted. It limits the memory. Further texts are left
+    /// The largest number of different unknown texts that are counted, which limits the memory. Further texts are left
     /// out; Vocabulary::left_out() counts them.
     std::int64_t most_unknown = 1'000'000;
 };
@@ -80,14 +80,18 @@ public:
     void look_up_and_count(std::string_view bytes, std::span<const std::int64_t> offsets, std::span<std::int64_t> into);
     void look_up_and_count(std::span<const std::int64_t> integers, std::span<std::int64_t> into);
     void look_up_and_count(Column& column);
+    /// Does this for the first `counted` rows of the column. The ids of the further rows are 0. Use it for batches with
+    /// padding (Remainder::pad), and give it Batch::counted(): otherwise the vocabulary counts the padding. Throws
+    /// InvalidArgument if `counted` is negative.
+    void look_up_and_count(Column& column, std::int64_t counted);
 
     /// Returns what this rank has counted since the last merge(), as bytes for merge().
     [[nodiscard]] std::string unmerged() const;
     /// Takes the unmerged() bytes of all ranks, one after another in the order of the ranks, this rank's bytes among
-    /// them. Makes terms of the most frequent texts: first those with the higher count, and among equals first the one
-    /// that is lower in the order of its bytes. Returns the number of new terms. Throws InvalidArgument, on all ranks,
-    /// if the ranks' vocabularies differ, if this rank's vocabulary changed since unmerged(), or if the bytes are
-    /// missing or damaged; then the vocabulary is unchanged.
+    /// them. Makes terms of the most frequent texts. Texts with a higher count come first; texts with equal counts are
+    /// sorted by their bytes. Returns the number of new terms. Throws InvalidArgument, on all ranks, if the ranks'
+    /// vocabularies differ, if this rank's vocabulary changed since unmerged(), or if the bytes are missing or damaged.
+    /// After an error, the vocabulary is unchanged.
     std::int64_t merge(std::string_view messages);
     /// How many unknown texts were not counted because of most_unknown.
     [[nodiscard]] std::int64_t left_out() const noexcept;
@@ -97,12 +101,13 @@ public:
     /// Writes the terms as a file for from_file(). The file appears at its path only when it is complete and flushed to
     /// the disk. Throws ResourceExhausted if the disk is full, and InvalidArgument if the file cannot be written.
     void save(const std::string& path) const;
-    /// Returns terms and counts as a text in UTF-8, for a checkpoint. They are those of the last merge(), so the text
-    /// is the same on all ranks. It lacks what this rank has counted since; the first such call logs a warning.
+    /// Returns terms and counts as a text in UTF-8, for a checkpoint. These are the terms and counts after the last
+    /// merge(), so the text is the same on all ranks. Texts that this rank has counted since the last merge() are not
+    /// in it; if there are any, the first call logs a warning.
     [[nodiscard]] std::string state() const;
-    /// Continues with the terms and counts of state(). If that vocabulary was frozen, this one becomes frozen. Throws
-    /// InvalidArgument if the text is damaged, if most_terms, unknown_buckets or seed differ, or if this vocabulary is
-    /// frozen and the terms differ; then the vocabulary is unchanged.
+    /// Continues with the terms and counts of state(). If the saved vocabulary was frozen, this vocabulary becomes
+    /// frozen, too. Throws InvalidArgument if the text is damaged, if most_terms, unknown_buckets or seed differ, or if
+    /// this vocabulary is frozen and the terms differ. After an error, this vocabulary is unchanged.
     void restore(std::string_view state);
 
 private:
@@ -113,8 +118,9 @@ private:
 };
 
 /// Returns a function for PipelineOptions::maps that replaces the texts or integers of these columns by their ids.
-/// Throws InvalidArgument if the vocabulary grows: the pipeline prepares batches ahead, so it would depend on timing
-/// which terms a batch finds. For a growing vocabulary, call look_up_and_count() for each batch that next() returns.
+/// Throws InvalidArgument if the vocabulary grows. The reason: the pipeline prepares batches in advance, so the ids in
+/// a batch would depend on timing. For a growing vocabulary, call look_up_and_count() for each batch that next()
+/// returns.
 [[nodiscard]] RUEDA_API std::function<void(Batch&)> look_up_columns(std::vector<std::string> columns,
                                                                     std::shared_ptr<const Vocabulary> vocabulary);
 

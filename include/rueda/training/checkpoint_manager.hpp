@@ -44,9 +44,9 @@ struct CheckpointManagerOptions {
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
     /// The manager calls this function with one line of text if it could not save a checkpoint, or if it has skipped a
-    /// damaged checkpoint. The line has no newline. The caller is the manager's thread, or the thread that saves or
-    /// restores; never two threads at the same time. The function must not use the manager. By default the line is
-    /// logged as a warning.
+    /// damaged checkpoint. The line has no newline. The manager's thread calls the function, or the thread that saves
+    /// or restores, but never two threads at the same time. The function must not use the manager. By default the line
+    /// is logged as a warning.
     std::function<void(std::string_view)> warn = nullptr;
 };
 
@@ -59,9 +59,8 @@ struct TensorPart {
     std::int64_t whole_rows = 0;  ///< the number of rows of the whole tensor
 };
 
-/// For tensors that are equal on all ranks: divides their rows, so that each rank writes a part of the rows. Rank
-/// `rank` gets the rows shard(rows, rank, size); a scalar goes to rank 0. Throws InvalidArgument unless 0 ≤ rank <
-/// size.
+/// Divides the rows of tensors that are equal on all ranks, so that each rank writes a part of the rows. Rank `rank`
+/// gets the rows shard(rows, rank, size); a scalar goes to rank 0. Throws InvalidArgument unless 0 ≤ rank < size.
 [[nodiscard]] RUEDA_API std::vector<TensorPart> split_rows(std::span<const NamedTensor> tensors, int rank, int size);
 
 /// The data that save() writes. The tensors must be in host memory.
@@ -90,6 +89,8 @@ enum class WhichCheckpoint : std::int32_t { newest, best };
 /// save() copies the tensors and returns; a thread writes the copy. If writing fails, for example because the disk is
 /// full, training continues, the reason is printed in one line, and the earlier checkpoints stay. restore() checks the
 /// checksums. If the newest checkpoint is damaged, restore() prints one line and takes the checkpoint before it.
+///
+/// An object belongs to one job. In an elastic job, make a new one in each generation, because the ranks change.
 ///
 /// Threads: one thread at a time may use an object. The object starts one thread for each checkpoint.
 class RUEDA_API CheckpointManager {
@@ -126,8 +127,9 @@ public:
     /// must share the folder. Each rank copies its parts, and its thread writes them. When rank 0 has found the parts
     /// of all ranks, and they contain all rows of each tensor, it also writes `snapshot.state`. This call exchanges a
     /// few bytes among the ranks. Returns whether a save was started; the result is the same on all ranks. If a rank
-    /// cannot write its part, that rank and rank 0 print a warning. Throws InvalidArgument as save() does. Also throws
-    /// it if a range of rows does not fit its tensor. If one rank finds such an error, all ranks throw it.
+    /// cannot write its part, that rank and rank 0 print a warning. A rank that still writes its part when rank 0 gives
+    /// up the checkpoint prints a warning as well. Throws InvalidArgument as save() does. Also throws it if a range of
+    /// rows does not fit its tensor. If one rank finds such an error, all ranks throw it.
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot);
     /// Calls save_parts() if a checkpoint is due. If CheckpointManagerOptions::every is set, rank 0 broadcasts its
     /// decision in each call.
@@ -154,7 +156,8 @@ public:
     /// Restores parts of tensors, as restore() does for whole tensors. Each rank reads the rows that it needs, so each
     /// rank must have access to the folder. The rows may be divided in another way than when they were saved. `parts`
     /// need not contain all tensors of the checkpoint: a rank may need only a few tensors, and does not know which
-    /// tensors the other ranks need.
+    /// tensors the other ranks need. A rank that needs some rows of a stored part reads the whole part, because the
+    /// checksum covers the part. This needs memory for the largest such part.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},
                                                 WhichCheckpoint which = WhichCheckpoint::newest);

@@ -13,20 +13,21 @@ namespace rueda::training {
 /// The threads with which this rank computes.
 struct Cores {
     int threads = 1;
-    bool is_set_by_user = false;  ///< OMP_NUM_THREADS was set, so use_cores() has changed nothing
+    bool is_set_by_user = false;  ///< OMP_NUM_THREADS was set to a number, so use_cores() has changed nothing
     std::string summary;          ///< one line for the log, which says how many threads each rank has, and why
 };
 
 /// Sets the number of threads of the libraries that compute in this process, so that the ranks of a host together have
-/// no more threads than cores (threads_per_rank()). Call it after init(), in the thread that computes. It is for
+/// no more threads than cores (threads_per_rank()). Call it after init(), in the thread that computes. Use it in
 /// programs that mpirun or srun starts. ruedarun sets OMP_NUM_THREADS for the ranks, and the user may set it, too. In
-/// both cases use_cores() changes nothing.
+/// both cases use_cores() changes nothing. If the value is no number above 0, use_cores() does the same as if the
+/// variable were not set, and the summary names the value.
 ///
 /// The function sets the threads of OpenMP (GNU, LLVM, Intel), OpenBLAS and MKL, if the program uses these libraries.
-/// With the OpenMP of LLVM or Intel, threads without work sleep after 1 ms, unless KMP_BLOCKTIME is set. Otherwise they
-/// would spin for 200 ms, while this rank waits for other ranks. The number of OpenMP's threads is set for the calling
-/// thread only, so not for the threads of Replicas. The function does not communicate. Throws
-/// NotInitialized before init().
+/// With the OpenMP of LLVM or Intel, threads without work sleep after 1 ms, unless KMP_BLOCKTIME is set. By default
+/// they would spin for 200 ms, while this rank waits for other ranks. The number of OpenMP's threads is set for the
+/// calling thread only, so not for the threads of Replicas. The function does not communicate. Throws NotInitialized
+/// before init().
 RUEDA_API Cores use_cores();
 
 }  // namespace rueda::training

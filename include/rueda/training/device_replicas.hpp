@@ -38,8 +38,8 @@ struct DeviceReplicasOptions {
     ProcessSet process_set = world();
 };
 
-/// Trains K replicas of the model in one process, each on a GPU of its own (several replicas may also share a GPU), and
-/// combines them with those of the other processes:
+/// Trains K replicas of the model in one process, each on a GPU of its own (several replicas may also share a GPU).
+/// Combines their gradients with those of the other processes:
 ///
 ///     rueda::training::DeviceReplicas replicas({first, second});  // K = 2
 ///     replicas.broadcast();
@@ -78,7 +78,7 @@ public:
     DeviceReplicas(DeviceReplicas&& other) noexcept;
     DeviceReplicas& operator=(DeviceReplicas&& other) noexcept;
     /// Ends the threads. Waits for the reductions among the processes that were started and have not ended. The object
-    /// must be destroyed before the parameters; later work in the replicas' streams waits for its work.
+    /// must be destroyed before the parameters. Later work in the replicas' streams waits for the object's work.
     ~DeviceReplicas();
 
     /// The number of replicas in this process, and in all processes of the set, as in Replicas.

@@ -21,45 +21,45 @@ namespace rueda::training {
 class ElasticValues;
 
 /// commit() and check_slots() throw this on all ranks when ranks will join or leave the job. Elastic::run() catches it.
-/// It is no rueda::Error, so that a program's handler of errors does not stop it.
+/// It is no rueda::Error, so a program that catches rueda::Error does not catch it by mistake.
 class SlotsChanged : public std::runtime_error {
 public:
     explicit SlotsChanged(bool only_removed)
         : std::runtime_error("the slots of the elastic job have changed"), only_removed_(only_removed) {}
-    /// Whether no rank joins. Then all ranks have the same values already.
+    /// Whether ranks only leave the job, and no rank joins. In this case all ranks already have the same values.
     [[nodiscard]] bool only_removed() const noexcept { return only_removed_; }
 
 private:
     bool only_removed_;
 };
 
-/// The values of an elastic training, and the loop that repeats it after a change of the ranks (docs/elastic.md). It is
-/// for jobs that ruedarun started with --min-np, --max-np or --host-discovery-script. In any other job run() calls the
-/// training once, and an Aborted ends it.
+/// Has the values of an elastic training, and the loop that repeats the training after a change of the ranks
+/// (docs/elastic.md). Use this class in jobs that ruedarun started with --min-np, --max-np or --host-discovery-script.
+/// In any other job, run() calls the training once, and an Aborted error ends the training.
 ///
 /// Threads: one thread at a time may use an object.
 class RUEDA_API Elastic {
 public:
     /// `tensors` are all values that the training changes, in the memory of the CPU: the model, the state of the
-    /// optimizer, random numbers and counters, for example {"step", std::span(&step, 1)}. They are the same on all
-    /// ranks, and must live as long as the object. Their present values are the first commit. Must be called after
-    /// rueda::init().
+    /// optimizer, random numbers and counters, for example {"step", std::span(&step, 1)}. The values must be the same
+    /// on all ranks, and the tensors must exist as long as the object. Their present values are the first commit. Call
+    /// the constructor after rueda::init().
     explicit Elastic(std::vector<NamedTensor> tensors);
     ~Elastic();
     Elastic(const Elastic&) = delete;
     Elastic& operator=(const Elastic&) = delete;
 
-    /// Adds a function that run() calls on all ranks when they have met again, for example to adapt the learning rate
-    /// to the new number of ranks.
+    /// Adds a function that run() calls on all ranks after each change of the ranks, for example to adapt the learning
+    /// rate to the new number of ranks.
     void on_reset(std::function<void()> callback);
 
     /// Calls `train` until it returns on all ranks. Before each call, all ranks get the values of rank 0. If the job is
-    /// aborted, the survivors restore their last commit and meet without the rank that has died. If slots have changed,
-    /// the ranks meet again with the same values.
+    /// aborted, the surviving ranks restore their last commit and continue without the rank that has died. If slots
+    /// have changed, the ranks continue with their present values.
     ///
-    /// Everything that belongs to the job must be made inside `train`: slots, process sets and handles. They are
-    /// invalid after a change of the ranks. Memory of rueda::allocate() stays valid, but operations in it are no faster
-    /// than in other memory.
+    /// Everything that belongs to the job must be made inside `train`: slots, process sets and handles. These objects
+    /// are invalid after a change of the ranks. Memory of rueda::allocate() stays valid. But after a change, operations
+    /// in this memory are no faster than operations in other memory.
     ///
     /// Throws what `train` throws, except SlotsChanged. Throws Aborted if the job is not elastic, if ruedarun gives
     /// this process no place in the next generation, or if all ranks that had the values have died.

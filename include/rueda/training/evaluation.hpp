@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Evaluation that is divided among the ranks. It gives predictions in the order of the inputs, and metrics over the
-/// samples of all ranks. The results do not depend on the number of ranks.
+/// Evaluation that is divided among the ranks: predictions in the order of the inputs, and metrics over the samples of
+/// all ranks. The results do not depend on the number of ranks.
 #pragma once
 
 #include <array>
@@ -84,8 +84,8 @@ public:
     /// Returns the area over all members of `set`; NaN if there are no positive or no negative samples. Collective. All
     /// members get the same bits.
     [[nodiscard]] double compute(ProcessSet set = world());
-    /// Returns how far the last result can be from the exact area; 0 without bins. If each positive sample forms a pair
-    /// with each negative sample, this is half of the fraction of pairs whose samples are in the same bin.
+    /// Returns how far the last result can be from the exact area; 0 without bins. This bound is half of a fraction: of
+    /// all pairs of a positive and a negative sample, the fraction whose two samples are in the same bin.
     [[nodiscard]] double error_bound() const noexcept { return error_bound_; }
 
 private:

@@ -18,7 +18,7 @@
 
 namespace rueda::training {
 
-/// How the replicas of a process add up their gradients. In all three ways, no replica waits for another one during its
+/// How the replicas of a process add up their gradients. In all four ways, no replica waits for another one during its
 /// pass, and the sums have the same bits in every run. K is the number of replicas.
 enum class ReplicaReduction : std::int32_t {
     /// The replica that has a gradient last adds up the gradients of all replicas, in one pass over the memory: K reads
@@ -26,14 +26,19 @@ enum class ReplicaReduction : std::int32_t {
     to_one,
     /// The replicas form groups, for example one group for each socket. The replica of a group that has a gradient last
     /// adds up the gradients of its group. The last group adds up the sums of the groups. With G groups, these are
-    /// K + G reads and G + 1 writes; the bits differ from those of the other two ways.
+    /// K + G reads and G + 1 writes; the bits differ from those of to_one and divided.
     hierarchical,
-    /// As to_one, but long gradients are divided into pieces, which all replicas add up: each time a replica has a
-    /// gradient, and at the end of its pass. This is the reduce-scatter of ranks that share memory.
+    /// As to_one, but long gradients are divided into pieces, and all replicas add up pieces: each replica does so each
+    /// time it has a gradient, and at the end of its pass. This is a reduce-scatter among threads.
     divided,
+    /// Each gradient is divided into K pieces, whose sums go from replica to replica. Each replica adds its own
+    /// gradient to what comes from its neighbour: 2 (K − 1) reads and K − 1 writes. Usually slower than the other ways.
+    /// With more than two replicas, the bits differ from those of the other ways, because each piece begins with
+    /// another replica.
+    ring,
 };
 
-/// Returns "to_one", "hierarchical" or "divided".
+/// Returns "to_one", "hierarchical", "divided" or "ring".
 [[nodiscard]] RUEDA_API std::string_view name_of(ReplicaReduction reduction) noexcept;
 
 struct ReplicasOptions {
@@ -52,8 +57,8 @@ struct ReplicasOptions {
 class ReplicaRuns;  // a part of the implementation
 class ReplicaTeam;  // the implementation
 
-/// The argument of a replica's function, for Replicas and DeviceReplicas. It has the number of the replica, and the
-/// call that hands over gradients. Threads: only the thread of the replica may use the object, except for stopped().
+/// The argument of a replica's function, for Replicas and DeviceReplicas. It has the number of the replica, and takes
+/// the replica's gradients. Threads: only the thread of the replica may use the object, except for stopped().
 class RUEDA_API Replica {
 public:
     Replica(const Replica&) = delete;
@@ -63,8 +68,8 @@ public:
     [[nodiscard]] int index() const noexcept { return index_; }
     /// The number of replicas in this process.
     [[nodiscard]] int count() const noexcept;
-    /// The number of this replica among the replicas of all processes, 0 … workers() − 1, and how many these are. A
-    /// Sampler with these numbers as rank and size gives each replica its share of the samples.
+    /// The number of this replica among the replicas of all processes, 0 … workers() − 1, and the number of all these
+    /// replicas. A Sampler with these numbers as rank and size gives each replica its share of the samples.
     [[nodiscard]] int worker() const noexcept;
     [[nodiscard]] int workers() const noexcept;
 
@@ -73,13 +78,13 @@ public:
     /// processes begins. From this call until step() or synchronize(), the gradient must not be changed. Does not wait
     /// for another replica, but may add up gradients.
     ///
-    /// Throws InvalidArgument if there is no such parameter, if this replica has called the function for it in this run
-    /// already, or in on_each(). If another replica has failed, throws an exception that is no std::exception and ends
-    /// the function of this replica; the function must let it pass.
+    /// Throws InvalidArgument if there is no such parameter, if this replica has already called the function for this
+    /// parameter in this run, or if the call is made in on_each(). If another replica has failed, throws an exception
+    /// that is no std::exception. This exception ends the function of this replica, which must not catch it.
     void gradient_ready(std::size_t parameter);
 
-    /// Whether another replica has failed, so that the work of this replica is in vain. A long computation can look at
-    /// this and return.
+    /// Whether another replica has failed, so that the result of this replica will not be used. A long computation can
+    /// check this and return early.
     [[nodiscard]] bool stopped() const noexcept;
 
 private:
@@ -90,7 +95,7 @@ private:
     int index_;
 };
 
-/// Trains K replicas of the model in one process, and combines them with those of the other processes:
+/// Trains K replicas of the model in one process, and combines their gradients with those of the other processes:
 ///
 ///     rueda::training::Replicas replicas(Adam{}, {first.parameters(), second.parameters()});  // K = 2
 ///     replicas.broadcast();
@@ -102,9 +107,9 @@ private:
 ///         });
 ///         replicas.step(rate);
 ///
-/// The gradients are first added up among the replicas, in the order of their numbers, and then reduced among the
-/// processes while the backward pass goes on. K replicas × P processes make the same steps as K × P processes, except
-/// for rounding; with P = 1 and without `hierarchical` they have the same bits as K processes on one host. There is one
+/// The gradients are first added up among the replicas, in a fixed order, and then reduced among the processes while
+/// the backward pass goes on. K replicas × P processes make the same steps as K × P processes, except
+/// for rounding; with P = 1 and `to_one` or `divided` they have the same bits as K processes on one host. There is one
 /// optimizer for each process, and its state exists once.
 ///
 /// The replicas may share the memory of a parameter's values, or each replica has its own copy. Shared values need less
@@ -114,12 +119,12 @@ private:
 ///
 /// All processes of the set must make the same calls. Threads: the object has K − 1 threads, which sleep between the
 /// runs. Replica 0 runs on the thread of the caller. One thread at a time may call the functions of the object. A
-/// forked process must not use or destroy it. The function of a replica must not end its thread (pthread_exit), and the
-/// thread of the caller must not be cancelled (pthread_cancel) during run(), on_each() or step().
+/// forked process must not use or destroy the object. The function of a replica must not end its thread (pthread_exit),
+/// and the thread of the caller must not be cancelled (pthread_cancel) during run(), on_each() or step().
 ///
-/// The threads may use the cores that the thread of the constructor may use; a warning is logged if these are fewer
-/// than K. use_cores() sets the threads of OpenMP for the calling thread only. If the functions of the replicas use
-/// OpenMP, call omp_set_num_threads() on each of their threads, in on_each() before the first run.
+/// The object's threads run on the cores that the caller of the constructor may use; a warning is logged if these are
+/// fewer than K. use_cores() sets the threads of OpenMP for the calling thread only. If the functions of the replicas
+/// use OpenMP, call omp_set_num_threads() on each of their threads, in on_each() before the first run.
 class RUEDA_API Replicas {
 public:
     using Function = std::function<void(Replica&)>;
@@ -154,30 +159,32 @@ public:
     /// gradient_ready() once for each parameter.
     ///
     /// If a replica throws, the others end at their next gradient_ready(), and the step ends on all processes: run()
-    /// throws the error of this replica on every process, with the number of the replica (if there are several) and (on
-    /// other processes) of the rank in its text. A rueda::Error keeps its class; any other exception becomes Internal.
-    /// The parameters do not change, and the next run() begins a new step. For this, the processes exchange three
-    /// numbers at the end of each run(). A replica that did not call gradient_ready() for a parameter has failed, too.
-    /// The gradients may then contain sums, or parts of sums, and the earlier runs of the step are lost. So a program
-    /// that adds to its gradients must set all of them to 0 after a failure. If the reduction of a gradient cannot be
-    /// started at all, for example because the program has a pending operation with the same name, the job ends.
+    /// throws the error of this replica on every process. The text names the replica (if there are several) and, on
+    /// other processes, the rank. A rueda::Error keeps its class; any other exception becomes Internal. A replica that
+    /// did not call gradient_ready() for a parameter has failed, too. To notice a failure, the processes exchange three
+    /// numbers at the end of each run().
+    ///
+    /// After a failure, the parameters are unchanged, and the next run() begins a new step. The gradients may contain
+    /// sums, or parts of sums, and the earlier runs of the step are lost. So a program that adds to its gradients must
+    /// set all of them to 0. If the reduction of a gradient cannot be started at all, for example because the program
+    /// has a pending operation with the same name, the job ends.
     ///
     /// Throws InvalidArgument on all processes if these have different numbers of replicas.
     ///
     /// Throws InvalidArgument if the step already had `passes_per_step` runs. The function of a replica must not call
-    /// run() and the other functions of this class that use the threads; they throw InvalidArgument.
+    /// run() or other functions of this class that use the threads; such a call throws InvalidArgument.
     void run(const Function& pass);
 
     /// Calls `work` for each replica, each on its own thread, for example for an evaluation. Does not communicate. If a
     /// replica throws, throws its error on this process, as run() does.
     void on_each(const Function& work);
 
-    /// Waits for the gradients and updates the parameters; the threads of all replicas do this. The gradients are
-    /// multiplied by `gradient_factor` first. Throws InvalidArgument if runs are missing in this step, and otherwise
-    /// like DistributedOptimizer::step(). If it throws, no parameter has changed.
+    /// Waits for the gradients. Then the threads of all replicas update the parameters. The gradients are multiplied by
+    /// `gradient_factor` first. Throws InvalidArgument if runs are missing in this step, and otherwise like
+    /// DistributedOptimizer::step(). If it throws, no parameter has changed.
     void step(double learning_rate, double gradient_factor = 1.0);
     /// Waits until the gradients of replica 0 are reduced over all replicas, as DistributedOptimizer::synchronize()
-    /// does. The gradients of the other replicas are not changed (with `hierarchical`, some contain sums).
+    /// does. The gradients of the other replicas are not changed (with `hierarchical` and `ring`, some contain sums).
     void synchronize();
     /// Ends the step without an update, as DistributedOptimizer::skip() does.
     void skip();

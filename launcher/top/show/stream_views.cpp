@@ -17,8 +17,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Waits for this time, and returns true. If the reader of the standard output goes away, returns false at once, so
-/// that this process does not continue to run until the end of a long interval.
+/// Waits for this time, and returns true. If the reader of the standard output goes away, returns false at once.
+/// Otherwise this process would continue to run until the end of a long interval.
 bool wait_while_read(std::chrono::nanoseconds time) {
     // A reader that goes away causes POLLERR for a pipe or socket, and POLLHUP for a terminal. poll() reports both
     // events without being asked.

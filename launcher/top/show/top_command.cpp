@@ -56,7 +56,7 @@ void add_options(CommandApp& command, TopOptions& options) {
         ->type_name("");
     app.add_flag("--once", options.once, "Print one interval and end, instead of showing a screen");
     app.add_flag("--json", options.as_json, "The same in JSON");
-    // a hidden option; rueda uses it when it starts itself on other hosts
+    // rueda passes this hidden option when it starts itself on other hosts
     app.add_flag("--stream", options.as_stream)->group("");
     app.add_option("--interval", options.interval_text, "Length of an interval (default: 2)")
         ->type_name("SECONDS")

@@ -33,12 +33,14 @@ from rueda.data._formats import (
     WholeFiles,
     fifo,
     files,
+    memory,
     sagemaker_channel,
 )
 from rueda.data._pipeline import Pipeline
 from rueda.data._remote.producer import Producer, serve
 from rueda.data._remote.receiver import remote
 from rueda.data._terms import Hash, LookUp, Vocabulary, hash_texts
+from rueda.data._weights import average_weight
 from rueda.data._worker import WorkerInfo
 from rueda.data._workers import Workers, WorkersStatistics, workers
 from rueda.data._writer import TfrecordWriter
@@ -70,9 +72,11 @@ __all__ = [
     "WorkerInfo",
     "Workers",
     "WorkersStatistics",
+    "average_weight",
     "fifo",
     "files",
     "hash_texts",
+    "memory",
     "remote",
     "sagemaker_channel",
     "serve",

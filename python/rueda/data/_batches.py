@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rueda import _native
+from rueda.errors import InvalidArgument
 from rueda.types import DType
 
-#: A call that waits for a batch returns to Python after this number of seconds, so that Python can handle signals
-#: such as Ctrl-C.
+#: In seconds: a call that waits for a batch returns to Python after this time, so that Python can handle signals such
+#: as Ctrl-C.
 _PART = 0.1
 
 
@@ -64,6 +65,20 @@ class Ragged:
 
 
 Batch = dict[str, "npt.NDArray[Any] | Ragged"]
+
+
+def counted_rows(batch: Batch, weights: str) -> int:
+    """Returns the number of rows of a padded batch that are samples: the first rows. ``weights`` is the name of the
+    column of weights. A map function may have multiplied it, so a sample may have any weight; padding has the weight 0.
+    """
+    column = batch.get(weights)
+    if not isinstance(column, np.ndarray) or column.ndim != 1:
+        raise InvalidArgument(
+            f"the batch has no column of weights with the name '{weights}'; keep this column, because it says which "
+            "rows are padding"
+        )
+    counted = np.flatnonzero(column)
+    return int(counted[-1]) + 1 if len(counted) > 0 else 0
 
 
 class _Memory:

@@ -29,7 +29,7 @@ class Kind(enum.IntEnum):
     FORGET = 3  # the worker does not use a slot any more; the consumer unmaps the slot
     FAILED = 4  # the generator raised an exception; the report contains the exception's text
     FINISHED = 5  # all epochs have ended
-    LOST = 6  # the worker received batches from a producer and lost it; the report says why; then the worker ends
+    LOST = 6  # the worker has lost the producer from which it received batches; the report says why; the worker ends
 
 
 class Report(NamedTuple):

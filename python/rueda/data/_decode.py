@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rueda.data._batches import Batch, Ragged
+from rueda import _lifecycle
+from rueda.data._batches import Batch, Ragged, counted_rows
 from rueda.data._errors import DecodeFailed
 from rueda.data._terms import join_texts
 from rueda.errors import InvalidArgument
@@ -20,9 +21,17 @@ from rueda.errors import InvalidArgument
 Arrays = dict[str, "npt.NDArray[Any]"]
 
 
+def _usable_threads() -> int:
+    """Returns this rank's share of the cores after init(), and otherwise the number of all usable cores."""
+    return _lifecycle.threads_per_rank() if _lifecycle.is_initialized() else len(os.sched_getaffinity(0))
+
+
 class Decode:
-    """A map function for a pipeline of WholeFiles: calls a function of the program for each file, in several threads, and
-    joins its results to arrays. The column "bytes" is replaced by the columns that the function returns; "name" stays.
+    """A map function for a pipeline of WholeFiles: calls a function of the program for each file, in several threads,
+    and combines the results into arrays. The column "bytes" is replaced by the columns that the function returns. The
+    column "name" stays. With ``remainder="pad"`` the column of weights stays, too. A batch then has rows of zeros in
+    place of files that are missing or were left out. The batch must have no other columns. If your own function calls a
+    Decode, let it pass on the name of the column of weights: ``decode(batch, weights="weight")``.
 
     Decoders that release the GIL, such as those of Pillow and OpenCV, run at the same time in these threads. A
     decoder that is written in Python belongs into worker processes (rueda.data.workers()).
@@ -31,13 +40,17 @@ class Decode:
 
     Args:
         function: gets the path of a file and its bytes, and returns a dict with an array or a number for each column.
-            All files must give the same columns, with the same shapes and dtypes.
-        threads: the number of threads. 0: as many as there are usable cores, at most 8.
-        malformed_limit: this number of files for which the function raises an exception is left out. The next such
-            file is an error. As long as every file so far was left out, a batch has only the column "name".
+            All files must give the same columns, with the same shapes and dtypes. No column may have the name of the
+            column of weights.
+        threads: the number of threads. 0: as many as there are usable cores, at most 8. After init(), the ranks of a
+            host divide the cores: 0 then stands for rueda.threads_per_rank(), at most 8.
+        malformed_limit: if the function raises an exception for a file, the file is left out. This is the largest
+            number of different files that are left out; the next file for which the function raises is an error. A file
+            that is left out in several epochs counts once. As long as every file so far was left out, a batch has only
+            the column "name" (and that of weights), because the shapes of the other columns are unknown.
 
     Attributes:
-        left_out: the number of files that were left out.
+        left_out: how often a file was left out, in all epochs together.
 
     Raises:
         DecodeFailed: the function raised an exception, or its results do not fit together. The message names the file.
@@ -62,34 +75,57 @@ class Decode:
             )
         self._function = function
         self._limit = malformed_limit
-        self._threads = threads or max(1, min(len(os.sched_getaffinity(0)), 8))
+        self._threads = threads or min(_usable_threads(), 8)
         self._pool = concurrent.futures.ThreadPoolExecutor(self._threads, "rueda-decode")
         self._forms: Arrays = {}  # for each column, an array like the first file's
+        self._malformed: set[str] = set()  # the files that were left out
         self.left_out = 0
 
-    def __call__(self, batch: Batch) -> Batch:
+    def __call__(self, batch: Batch, weights: str | None = None) -> Batch:
         names, contents = batch.get("name"), batch.get("bytes")
         if not isinstance(names, Ragged) or not isinstance(contents, Ragged):
             raise InvalidArgument("Decode: the batch has no columns 'name' and 'bytes'; set the format to WholeFiles()")
-        paths = names.texts()
+        others = batch.keys() - {"name", "bytes", weights}
+        if others:
+            raise InvalidArgument(
+                f"Decode: the batch also has the columns {', '.join(sorted(others))}, which would be lost; call Decode "
+                "before the functions that add columns. If one of them is the column of weights, call the Decode object "
+                "with its name: decode(batch, weights=...)"
+            )
+        rows = len(names)
+        paths = names.texts()[: rows if weights is None else counted_rows(batch, weights)]
         # A task has several files, because handing a task to a thread takes longer than decoding a small file.
         step = max(1, len(paths) // (4 * self._threads))
         parts = (range(len(paths))[begin : begin + step] for begin in range(0, len(paths), step))
-        tasks = [self._pool.submit(self._decode_rows, rows, paths, contents) for rows in parts]
+        tasks = [self._pool.submit(self._decode_rows, part, paths, contents) for part in parts]
         made = [each for task in tasks for each in task.result()]
         failures = [each for each in made if isinstance(each, DecodeFailed)]
-        if self.left_out + len(failures) > self._limit:
-            raise failures[min(self._limit - self.left_out, len(failures) - 1)]
+        for failure in failures:
+            if failure.name not in self._malformed and len(self._malformed) == self._limit:
+                raise failure
+            self._malformed.add(failure.name)
         self.left_out += len(failures)
         kept = [(path, each) for path, each in zip(paths, made) if not isinstance(each, DecodeFailed)]
         for path, arrays in kept:
             self._check(os.fsdecode(path), arrays)
-        decoded: Batch = {"name": Ragged(*join_texts([path for path, _ in kept]))}
+        return self._joined(kept, len(kept) if weights is None else rows, weights)
+
+    def _joined(self, kept: list[tuple[bytes, Arrays]], rows: int, weights: str | None) -> Batch:
+        """Returns a batch of decoded files, with padding up to this number of rows."""
+        if weights in self._forms:
+            raise InvalidArgument(
+                f"Decode: the function returns the column '{weights}', which is also the name of the column of weights; "
+                "give `weights` another name"
+            )
+        padding = [b""] * (rows - len(kept))
+        decoded: Batch = {"name": Ragged(*join_texts([path for path, _ in kept] + padding))}
         for name, form in self._forms.items():
-            column = np.empty((len(kept), *form.shape), form.dtype)
+            column = np.zeros((rows, *form.shape), form.dtype)
             for row, (_, arrays) in enumerate(kept):
                 column[row] = arrays[name]
             decoded[name] = column
+        if weights is not None:
+            decoded[weights] = (np.arange(rows) < len(kept)).astype(np.float32)
         return decoded
 
     def _decode_rows(self, rows: range, paths: list[bytes], contents: Ragged) -> list[Arrays | DecodeFailed]:
@@ -98,7 +134,10 @@ class Decode:
     def _decode(self, path: bytes, content: bytes) -> Arrays | DecodeFailed:
         name = os.fsdecode(path)
         try:
-            return {column: np.asarray(value) for column, value in self._function(name, content).items()}
+            columns = self._function(name, content)
+            if not isinstance(columns, Mapping):
+                raise InvalidArgument(f"the function returned {columns!r}; expected a dict of arrays")
+            return {column: np.asarray(value) for column, value in columns.items()}
         except Exception as error:
             failure = DecodeFailed(f"decoding '{name}': {type(error).__name__}: {error}", name)
             failure.__cause__ = error

@@ -42,7 +42,7 @@ class WorkerFailed(RuedaError, RuntimeError):
 
 
 class DecodeFailed(RuedaError, RuntimeError):
-    """The function of a Decode raised an exception for a file, which is the ``__cause__`` of this one.
+    """The function of a Decode raised an exception for a file. That exception is the ``__cause__`` of this one.
 
     Attributes:
         name: the path of the file.
@@ -54,7 +54,7 @@ class DecodeFailed(RuedaError, RuntimeError):
 
 
 class MapFailed(RuedaError, RuntimeError):
-    """A map function of a pipeline raised an exception, which is the ``__cause__`` of this one.
+    """A map function of a pipeline raised an exception. That exception is the ``__cause__`` of this one.
 
     Attributes:
         epoch: the epoch of the batch, from 0.

@@ -11,16 +11,19 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rueda.errors import InvalidArgument
+
 Path = str | os.PathLike[str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Describes where samples come from. files(), fifo() and sagemaker_channel() return such objects. The files are
-    opened later, by the pipeline.
+    """Describes where samples come from. files(), fifo(), sagemaker_channel() and memory() return such objects. The files
+    are opened later, by the pipeline.
     """
 
     description: dict[str, Any]
+    content: bytes | None = dataclasses.field(default=None, repr=False)  #: the bytes of memory()
 
 
 def _source(kind: str, compression: str, **place: Any) -> Source:
@@ -60,6 +63,29 @@ def sagemaker_channel(channel: str, compression: str = "automatic") -> Source:
         source = rueda.data.sagemaker_channel("train")
     """
     return _source("sagemaker", compression, channel=channel)
+
+
+def memory(name: str, content: bytes | bytearray | memoryview, compression: str = "none") -> Source:
+    """Returns a source: bytes in this process. Each pipeline makes a copy of them.
+
+    Args:
+        name: the name that messages about these bytes show; not empty.
+        content: the bytes of a file, for example of a file that the program has downloaded.
+        compression: "none", "gzip" or "zstd"; "automatic" chooses by the end of the name.
+
+    Example::
+
+        source = rueda.data.memory("two rows", b"label,x\\n1,0.5\\n0,0.25\\n")
+    """
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise InvalidArgument(
+            f"memory: content is of type {type(content).__name__}; expected bytes; encode a text, for example with "
+            'content.encode("utf-8")'
+        )
+    if not name:
+        raise InvalidArgument("memory: name is empty; expected a name, which messages about these bytes show")
+    source = _source("memory", compression, name=name)
+    return dataclasses.replace(source, content=bytes(content))
 
 
 def _missing(value: float | None) -> float | str | None:

@@ -39,7 +39,7 @@ class Pin:
     """Tells mappings to pin their memory for a GPU."""
 
     def __init__(self, device: int) -> None:
-        """Pins some memory as a trial, so that a program without a GPU gets an error at once. Raises an error of Rueda."""
+        """Pins a page as a trial. Raises an error of Rueda if the program cannot use a GPU."""
         self.device = device
         with mmap.mmap(-1, mmap.PAGESIZE) as trial:
             _native.data_unpin(_native.data_pin(ctypes.addressof(ctypes.c_char.from_buffer(trial)), len(trial), device))
@@ -50,8 +50,8 @@ class SharedMapping:
     so arrays in it must keep the object as their base.
     """
 
-    def __init__(self, descriptor: int, size: int, flags: int = 0) -> None:
-        address = _library.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | flags, descriptor, 0)
+    def __init__(self, descriptor: int, size: int) -> None:
+        address = _library.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
         if address is None or address == _FAILED:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
@@ -61,16 +61,20 @@ class SharedMapping:
         self._process = os.getpid()
 
     def pin(self, pin: Pin) -> None:
-        """Registers the memory with the driver of a GPU. Raises an error of Rueda."""
+        """Registers the memory with the driver of a GPU. Raises an error of Rueda if the driver refuses it."""
         self._pinned = _native.data_pin(self.address, self.size, pin.device)
 
     def note_work(self) -> None:
-        """Notes that the work in the default stream of the GPU may use the memory, if it is pinned. Raises an error of Rueda."""
+        """Notes that the work that is now in the GPU's default stream may use the memory. Does nothing if the memory is
+        not pinned. Raises an error of Rueda if the driver fails.
+        """
         if self._pinned is not None:
             _native.data_pinned_note_work(self._pinned)
 
     def is_idle(self) -> bool:
-        """Returns whether the GPU has done all noted work. Raises an error of Rueda."""
+        """Returns whether the GPU has done all work that note_work() noted. Raises an error of Rueda if the driver
+        fails.
+        """
         return self._pinned is None or _native.data_pinned_is_idle(self._pinned)
 
     def array(self) -> npt.NDArray[np.uint8]:

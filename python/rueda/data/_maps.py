@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import collections
 import json
+import logging
 import os
 import threading
 import time
@@ -14,20 +15,45 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rueda import _native
-from rueda.data._batches import Batch, take_batch
+from rueda.data._batches import Batch, Ragged, take_batch
+from rueda.data._decode import Decode
 from rueda.data._errors import MapFailed
 from rueda.data._terms import Hash, LookUp
 from rueda.errors import InvalidArgument
 
 Map = Callable[[Batch], "Batch | None"]
+_logger = logging.getLogger("rueda.data")
+
+
+def _for_padding(function: Map, weights: str | None) -> Map:
+    """Returns a function that tells Decode and LookUp the name of the column of weights. This name is not kept in these
+    objects, because the program may use them in other pipelines, too.
+    """
+    if weights is None or not isinstance(function, Decode | LookUp):
+        return function
+    stage = function
+
+    def with_weights(batch: Batch) -> Batch | None:
+        return stage(batch, weights)
+
+    with_weights.__name__ = type(stage).__name__  # for error messages
+    return with_weights
+
+
+def _name_of(function: Map) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def divide_maps(
-    maps: Sequence[Map], is_ahead: bool
+    maps: Sequence[Map], is_ahead: bool, weights: str | None = None
 ) -> tuple[list[dict[str, Any]], list[object], list[tuple[int, Map]]]:
-    """Returns the stages that the library's threads execute, their vocabularies, and the remaining functions with their
-    numbers. Only stages at the beginning can be executed by the library, because the functions are called in order.
+    """Divides the functions of a pipeline. Returns the stages that the library's threads execute, the vocabularies of
+    these stages, and the remaining functions with their numbers. The library can execute only stages at the beginning
+    of the list, because the functions are called in order. ``weights`` is the name of the column of weights if the
+    batches are padded.
     """
     stages: list[dict[str, Any]] = []
     vocabularies: list[object] = []
@@ -47,13 +73,24 @@ def divide_maps(
             stages.append({"kind": "look_up", "columns": list(each.columns), "vocabulary": len(vocabularies)})
             vocabularies.append(each.vocabulary._vocabulary)
         else:
-            functions.append((number, each))
+            functions.append((number, _for_padding(each, weights)))
     return stages, vocabularies, functions
 
 
+def _count_samples(batch: Batch, weights: str | None) -> int | None:
+    """Returns the number of samples of a batch, or None if its columns do not show it."""
+    column = batch.get(weights) if weights is not None else None
+    if isinstance(column, np.ndarray):
+        return int(np.count_nonzero(column))
+    lengths = [
+        len(each) for each in batch.values() if isinstance(each, Ragged) or (isinstance(each, np.ndarray) and each.ndim)
+    ]
+    return max(lengths, default=None)
+
+
 class _Mapped(NamedTuple):
-    """A batch, or None at the end of an epoch, and the state after this batch: the pipeline's description, and the
-    seconds that the functions have taken.
+    """A batch (None at the end of an epoch), and the state after this batch: the pipeline's description, and the
+    seconds that the map functions have taken so far.
     """
 
     batch: Batch | None
@@ -73,9 +110,13 @@ class MappedBatches:
     pipeline, if there is such a thread. Any thread may call stop() and begin_stop().
     """
 
-    def __init__(self, pipeline: object, functions: list[tuple[int, Map]], ahead: int) -> None:
+    def __init__(
+        self, pipeline: object, functions: list[tuple[int, Map]], ahead: int, weights: str | None = None
+    ) -> None:
         self._pipeline: object | None = pipeline
         self._functions = functions
+        self._weights = weights
+        self._warnings: list[str] = []  # at most one line
         self._ahead = ahead
         self._description = _native.data_describe(pipeline)  # after the last batch that next() returned
         self._mapping = 0.0  # the seconds that the functions took for the batches that next() returned
@@ -123,6 +164,7 @@ class MappedBatches:
         counts["seconds"] = 0.0 if self._begin is None else time.perf_counter() - self._begin
         counts["consumer_waited"] = self._waited
         counts["python_mapping"] = self._mapping
+        description["warnings"] += self._warnings
         description["summary"] = summarize(counts, library_waited, description["slowest"], self._ahead > 0)
         return description
 
@@ -145,7 +187,7 @@ class MappedBatches:
             try:
                 made: _Mapped | BaseException = self._produce()
                 finished = not isinstance(made, BaseException) and bool(json.loads(made.description)["finished"])
-            except BaseException as error:  # the consumer raises it, whatever it is
+            except BaseException as error:  # the consumer raises every exception of this thread
                 made, finished = error, True
             with self._changed:
                 self._changed.wait_for(lambda: len(self._ready) < self._ahead or self._stopped)
@@ -153,15 +195,28 @@ class MappedBatches:
                     return
                 self._ready.append(made)
                 self._changed.notify_all()
-            del made  # otherwise the last batch would live while this thread waits for the next one
+            del made  # the last batch must not stay alive while this thread waits for the next one
 
     def _produce(self) -> _Mapped:
         batch = take_batch(self._pipeline, lambda: self._stopped)
         description = _native.data_describe(self._pipeline)
         if batch is not None:
+            count = _count_samples(batch, self._weights)
             for number, function in self._functions:
                 batch = self._call(number, function, batch, description)
+                before, count = count, _count_samples(batch, self._weights)
+                if count == 0 and before and not self._warnings:
+                    self._warn_of_empty_batch(number, function, description)
         return _Mapped(batch, description, self._mapping_ahead)
+
+    def _warn_of_empty_batch(self, number: int, function: Map, description: str) -> None:
+        place = json.loads(description)
+        self._warnings.append(
+            f"this rank has no samples in step {place['step'] - 1} of epoch {place['epoch']} (counted from 0), because "
+            f"maps[{number}] ({_name_of(function)}) left all of them out; take part in this step with gradients of zero "
+            "(a mean over no samples, or with weights that are all 0, would be NaN)"
+        )
+        _logger.warning("input: %s (a pipeline logs this warning once)", self._warnings[-1])
 
     def _call(self, number: int, function: Map, batch: Batch, description: str) -> Batch:
         since = time.perf_counter()
@@ -174,9 +229,8 @@ class MappedBatches:
         except Exception as error:
             place = json.loads(description)
             epoch, step = place["epoch"], place["step"] - 1
-            name = getattr(function, "__name__", type(function).__name__)
             raise MapFailed(
-                f"Pipeline: maps[{number}] ({name}) failed for batch {step} of epoch {epoch}: "
+                f"Pipeline: maps[{number}] ({_name_of(function)}) failed for batch {step} of epoch {epoch}: "
                 f"{type(error).__name__}: {error}",
                 epoch,
                 step,
@@ -187,17 +241,17 @@ class MappedBatches:
 
     def begin_stop(self) -> None:
         """Tells the thread to end, and does not wait for it. The garbage collector may call this function in any thread
-        and at any place. The thread that it interrupts may hold a lock for which the map function waits, so waiting
-        for the map function here could take forever.
+        at any time. The interrupted thread may hold a lock for which the map function waits. So if this function waited
+        for the map function, it could wait forever.
         """
-        # The thread does not exist in a forked child, and there another thread may have held the condition at the fork.
+        # A forked child does not have the thread, and another thread may have held the condition during the fork.
         if os.getpid() != self._owner:
             return
         with self._changed:
             self._stopped = True
             dropped, self._ready = self._ready, collections.deque()
             self._changed.notify_all()
-        del dropped  # outside the condition, because the end of a batch may call any function
+        del dropped  # only after the condition was released, because destroying a batch may call any function
 
     def stop(self) -> None:
         """Ends the thread, waits until the function that it calls has returned, and drops the pipeline."""
@@ -209,12 +263,14 @@ class MappedBatches:
 
 
 def summarize(counts: dict[str, float], library_waited: float, slowest: str, is_ahead: bool) -> str:
-    """Returns the summary of a pipeline with functions. For the library, they are the consumer: ``library_waited`` says
-    how long they waited for its batches, and ``slowest`` names the slowest of its own stages.
+    """Returns the summary of a pipeline with map functions. ``library_waited`` says how long the map functions waited
+    for batches of the library. ``slowest`` names the slowest of the library's own stages.
     """
     seconds = max(counts["seconds"], 1e-9)
     waited, mapping = counts["consumer_waited"], counts["python_mapping"]
-    if waited < 0.02 * seconds:  # this is only the ordinary cost of handing over batches (as in summary.cpp)
+    if counts["batches"] == 0 or counts["seconds"] < 1:  # times that short say nothing (as in summary.cpp)
+        slowest = ""
+    elif waited < 0.02 * seconds:  # this is only the ordinary cost of handing over batches (as in summary.cpp)
         slowest = "the consumer is the slowest stage"
     elif mapping > library_waited:
         advice = "" if is_ahead else "; map_ahead would let a thread call them while the trainer works"
@@ -222,13 +278,22 @@ def summarize(counts: dict[str, float], library_waited: float, slowest: str, is_
     text = (
         f"input: {counts['batches']} batches, {counts['records']} samples, {counts['bytes'] / 1e6:.1f} MB in "
         f"{counts['seconds']:.2f} s ({counts['records'] / seconds:.0f} samples/s); the consumer waited {waited:.2f} s "
-        f"({100 * waited / seconds:.0f} %); {slowest}"
+        f"({100 * waited / seconds:.0f} %)"
     )
-    return text if counts["malformed"] == 0 else f"{text}; {counts['malformed']} malformed records were left out"
+    if slowest:
+        text += f"; {slowest}"
+    if counts["malformed"] > 0:
+        text += f"; {counts['malformed']} malformed records were left out"
+    if counts["cache_opened"] > 0:
+        text += f"; {counts['cache_opened']} times a file came from the cache"
+    if counts["cache_refused"] > 0:
+        text += f"; {counts['cache_refused']} times the cache could not keep a file (warnings() says why)"
+    return text
 
 
 def _stop_all() -> None:
-    """Ends all threads at the exit of the program: Python stops daemon threads at any place, also within the library."""
+    """Ends all threads at the exit of the program. If they still ran, Python would stop them at any place, even within
+    the library."""
     for each in list(_working):
         each.stop()
 

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import operator
 import os
 import typing
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +18,7 @@ from rueda import _native
 from rueda.data._batches import Batch, take_batch
 from rueda.data._formats import Format, Path, Source, files
 from rueda.data._maps import Map, MappedBatches, divide_maps
+from rueda.data._workers import pinned_device
 from rueda.errors import InvalidArgument
 
 
@@ -26,6 +28,31 @@ def _whole(name: str, number: Any) -> int:
         return operator.index(number)
     except TypeError as error:
         raise InvalidArgument(f"Pipeline: {name} is {number!r}; expected a whole number") from error
+
+
+def _sources_of(source: Source | Path | Sequence[Source | Path]) -> list[Source]:
+    """Returns the sources that the program has named. The source with content number i gets the index i."""
+    listed = [source] if isinstance(source, Source | str | os.PathLike) else source
+    if not isinstance(listed, Iterable):
+        raise InvalidArgument(f"Pipeline: source is {source!r}; expected a path, a Source, or a list of these")
+    listed = list(listed)
+    patterns = [each for each in listed if not isinstance(each, Source)]
+    if len(patterns) == len(listed):
+        return [files(*patterns)]  # so that a file that matches two patterns is read once
+    sources, contents = [], 0
+    for each in listed:
+        made = each if isinstance(each, Source) else files(each)
+        if made.content is not None:
+            made = dataclasses.replace(made, description={**made.description, "index": contents})
+            contents += 1
+        sources.append(made)
+    return sources
+
+
+def _start(what: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(state, Mapping) or not isinstance(state.get("position"), str):
+        raise InvalidArgument(f"{what}: the state {state!r} is not what state_dict() returns")
+    return {"start": state["position"]}
 
 
 class Pipeline:
@@ -41,38 +68,63 @@ class Pipeline:
     Threads: one thread at a time may use a pipeline. Arrays may die in any thread.
 
     Args:
-        source: a pattern of files, a list of patterns, or the result of files(), fifo() or sagemaker_channel().
+        source: a pattern of files; or the result of files(), fifo(), sagemaker_channel() or memory(); or a list of
+            such patterns and sources, for example several FIFOs.
         format: Examples, Libsvm, Csv, Tfrecords, Lines, Safetensors or WholeFiles.
         batch: the number of samples in one step, over all ranks.
         rank, size: usually rueda.rank() and rueda.size(). This rank gets its part of each batch.
         shuffle: the number of samples that are permuted together. The order of the files is permuted, too. 0: samples
             and files keep their order.
         seed: determines the order of the samples. It must be the same on every rank.
-        epochs: the number of epochs. 0: the epochs never end.
-        drop_remainder: True: if the last batch of an epoch would not be full, it is left out.
+        epochs: the number of epochs. 0: the epochs never end. An epoch in which this rank gets no batch is a warning.
+            It is no error, because other ranks may have batches in it. If ``epochs`` is 0 and no source is a FIFO, 100
+            of them in a row within 10 s raise InvalidArgument, because a loop that waits for a batch would never end.
+        remainder: what happens to the last samples of an epoch if they do not fill a batch. "keep": they form a smaller
+            batch. "drop": they are left out. "pad": this rank's part of the batch is filled up with rows of zeros and
+            empty texts, so all batches have the same number of rows. Rows in place of malformed records are padding,
+            too.
+        weights: with ``remainder="pad"``, each batch has a column of float32 with this name. Its value is 1 for a
+            sample, and 0 for padding.
+        drop_remainder: True: the same as ``remainder="drop"``.
         lanes: the files are divided into this number of sequences (docs/data.md).
-        malformed_limit: this number of malformed records is left out. The next malformed record is an error.
-        threads: the number of threads that parse. 0: as many as there are usable cores, at most 8.
+        malformed_limit: in each epoch, this rank leaves out this number of malformed records. The next malformed record
+            is an error. The count begins at 0 in each epoch, and when a pipeline begins in the middle of an epoch.
+            Options that do not fit the files, such as the name of a tensor that a file does not have, are an error
+            whatever the limit.
+        threads: the number of threads that parse. 0: as many as there are usable cores, at most 8. After init(), the
+            ranks of a host divide the cores: 0 then stands for rueda.threads_per_rank(), at most 8.
         prefetch: the threads prepare at most this number of batches before the program takes them. 0: threads + 2.
         maps: functions that change each batch, in this order. A function gets the batch (a dict), and changes it or
             returns a new dict. Hash and LookUp are such functions; those at the beginning of the list run in the
             library's threads, without the GIL. The other functions are called for one batch after the other.
-        memory: "ordinary", or "resident": the arrays lie in memory that all ranks of the host share, like those of
-            rueda.empty(). An operation uses them without copying them first. Needs rueda.init().
-        cache: where to keep the decompressed bytes of the files for later epochs: "memory" (of this process), or a
-            folder, where they stay for later jobs, and which all ranks of a host can share. None: nowhere. FIFOs and
-            the formats Safetensors and WholeFiles have no cache.
+        memory: "ordinary", "resident" or "pinned". With "resident", the arrays lie in memory that all ranks of the host
+            share, as arrays of rueda.empty() do. Operations use these arrays without copying them first. Needs
+            rueda.init().
+            With "pinned", the memory is registered with NVIDIA's driver, so that a GPU can copy from it while this
+            process goes on (``tensor.to("cuda", non_blocking=True)``). When the arrays of a batch have died, Rueda uses
+            the memory again only after the GPU has done the work that is then in its default stream. If another
+            stream copies, let the default stream wait for that stream while the arrays live.
+        device: with ``memory="pinned"``, the number of the GPU that takes the copies. The default is
+            rueda.local_device() if rueda.init() was called, and otherwise 0. Rueda cannot check this number: if it is
+            wrong, the pipeline may write into the memory while a GPU still copies from it.
+        cache: where to keep the decompressed bytes of the files for later epochs. "memory": in this process. The name
+            of a folder: in this folder, for later jobs, too; all ranks of a host can share the folder. None: nowhere.
+            FIFOs and the formats Safetensors and WholeFiles have no cache. Bytes in memory (memory()) are not kept.
+        state: what state_dict() returned. The pipeline begins there, and not at its first sample. A pipeline that reads
+            FIFOs needs this argument to continue, because load_state_dict() would open the FIFOs a second time. None:
+            the pipeline begins at its first sample.
         map_ahead: 0: the ``for`` loop calls the functions. Otherwise, a thread calls them, and prepares at most this
             number of batches before the program takes them.
 
     Raises:
         InvalidArgument: an argument cannot be used, or a file cannot be read. The loop raises it for a malformed
             record, too.
-        MapFailed: a function of ``maps`` raised an exception. The loop raises it at this batch, and again in each
-            later call; load_state_dict() ends this. Stages that run in the library's threads raise InvalidArgument
+        MapFailed: a function of ``maps`` raised an exception. The loop raises MapFailed at this batch, and in each
+            later call until load_state_dict() is called. Stages that run in the library's threads raise InvalidArgument
             instead, for example if there is no column of that name.
         NotInitialized: the loop raises it if ``memory`` is "resident" and init() was not called.
-        ResourceExhausted: the system refuses a thread or memory.
+        ResourceExhausted: the system refuses a thread or memory, or the driver cannot pin memory.
+        Unsupported: ``memory`` is "pinned", and there is no GPU, no driver or no plugin for it.
 
     Example::
 
@@ -93,7 +145,7 @@ class Pipeline:
 
     def __init__(
         self,
-        source: Source | Path | Sequence[Path],
+        source: Source | Path | Sequence[Source | Path],
         format: Format,
         batch: int,
         *,
@@ -102,6 +154,8 @@ class Pipeline:
         shuffle: int = 0,
         seed: int = 0,
         epochs: int = 1,
+        remainder: str = "keep",
+        weights: str = "weight",
         drop_remainder: bool = False,
         lanes: int = 1,
         malformed_limit: int = 0,
@@ -110,12 +164,11 @@ class Pipeline:
         maps: Sequence[Map] = (),
         map_ahead: int = 0,
         memory: str = "ordinary",
+        device: int | None = None,
         cache: Path | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
-        if isinstance(source, str | os.PathLike):
-            source = files(source)
-        elif not isinstance(source, Source):
-            source = files(*source)
+        sources = _sources_of(source)
         if not isinstance(format, Format):
             names = ", ".join(each.__name__ for each in typing.get_args(Format))
             raise InvalidArgument(f"Pipeline: format is {format!r}; expected one of {names}")
@@ -132,31 +185,38 @@ class Pipeline:
             "prefetch": prefetch,
         }
         self._options: dict[str, Any] = {
-            "sources": [source.description],
+            "sources": [each.description for each in sources],
             "format": format._options(),
+            "remainder": remainder,
+            "weights": weights,
             "drop_remainder": drop_remainder,
             "memory": memory,
+            "device": _whole("device", pinned_device(memory, device) or 0),
             "cache": "" if cache is None else os.fspath(cache),
             **{name: _whole(name, number) for name, number in numbers.items()},
         }
+        self._contents = [each.content for each in sources if each.content is not None]
         self._map_ahead = _whole("map_ahead", map_ahead)
         if self._map_ahead < 0:
             raise InvalidArgument(f"Pipeline: map_ahead is {map_ahead}; it must be 0 or more")
-        self._options["stages"], self._vocabularies, self._functions = divide_maps(maps, self._map_ahead > 0)
+        self._options["stages"], self._vocabularies, self._functions = divide_maps(
+            maps, self._map_ahead > 0, weights if remainder == "pad" else None
+        )
         self._owner = os.getpid()
         self._pipeline: object | None = None
         self._mapped: MappedBatches | None = None
         self._finalizer: weakref.finalize[[], Pipeline] | None = None
-        self._open(self._options)
+        self._open({**self._options, **({} if state is None else _start("Pipeline", state))})
 
     def _open(self, options: dict[str, Any]) -> None:
         try:
             text = json.dumps(options)
         except TypeError as error:
             raise InvalidArgument(f"Pipeline: an argument has a wrong type: {error}") from error
-        self._pipeline = _native.data_open(text, self._vocabularies)
+        self._pipeline = _native.data_open(text, self._vocabularies, self._contents)
         if self._functions:
-            self._mapped = MappedBatches(self._pipeline, self._functions, self._map_ahead)
+            weights = self._options["weights"] if self._options["remainder"] == "pad" else None
+            self._mapped = MappedBatches(self._pipeline, self._functions, self._map_ahead, weights)
             # If the program drops the pipeline without close(), the thread must end. The thread refers only to the
             # MappedBatches, so it does not keep the pipeline alive. At exit, _maps.py ends the thread.
             self._finalizer = weakref.finalize(self, self._mapped.begin_stop)
@@ -207,7 +267,7 @@ class Pipeline:
         return {"position": self._describe()["position"]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues at the position of a state_dict(), and no longer at the current position. The source is opened anew.
+        """Continues at the position that state_dict() returned. The source is opened anew.
 
         Raises:
             InvalidArgument: the state is not a dict with a position. In this case the pipeline stays as it is. In three
@@ -219,15 +279,15 @@ class Pipeline:
             pipeline.load_state_dict(pipeline.state_dict())
         """
         self._opened()
-        if not isinstance(state, Mapping) or not isinstance(state.get("position"), str):
-            raise InvalidArgument(f"load_state_dict: {state!r} is not what state_dict() returns")
+        start = _start("load_state_dict", state)
         self.close()  # a FIFO can be opened only once
-        self._open({**self._options, "start": state["position"]})
+        self._open({**self._options, **start})
 
     def statistics(self) -> dict[str, float]:
         """Returns counts and times. The names are those of ``rueda::data::Statistics``: batches, records, bytes,
-        malformed, seconds, consumer_waited, reading, parsing, mapping, starved, lanes and threads. In addition,
-        python_mapping is the time in the functions of ``maps`` that do not run in the library's threads.
+        malformed, seconds, consumer_waited, reading, parsing, mapping, starved, lanes, threads, cache_opened and
+        cache_refused. In addition, python_mapping is the time in the functions of ``maps`` that do not run in the
+        library's threads.
 
         Example::
 
@@ -247,7 +307,9 @@ class Pipeline:
         return summary
 
     def warnings(self) -> list[str]:
-        """Returns one line for each choice of arguments that wastes time or memory.
+        """Returns one line for each choice of arguments that wastes time or memory, and one line for the first event of
+        each of these kinds: a batch without samples of this rank, an epoch without a batch, a copy that the cache could
+        not keep, and a damaged copy. (The two lines about the cache appear at the end of an epoch.)
 
         Example::
 
@@ -265,7 +327,7 @@ class Pipeline:
             pipeline.close()
         """
         if self._finalizer is not None:
-            self._finalizer.detach()  # otherwise it would keep the MappedBatches, and so the native pipeline, alive
+            self._finalizer.detach()  # the finalizer would keep the MappedBatches, and so the native pipeline, alive
             self._finalizer = None
         mapped, self._mapped = self._mapped, None
         self._pipeline = None

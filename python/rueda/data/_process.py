@@ -62,7 +62,7 @@ class SlotReturns:
             return
         try:
             slot.mapping.note_work()
-        except RuedaError as error:  # the slot is never used again, because nobody knows when the GPU has read it
+        except RuedaError as error:  # the slot is never used again, because the GPU may still read it
             self._failure = error
             return
         self._busy.append(slot)
@@ -178,7 +178,7 @@ class WorkerProcess:
             except BlockingIOError:
                 break
             except ConnectionResetError:
-                continue  # the process ended before it read all messages; its own last reports can still be received
+                continue  # the process ended without reading all messages; its last reports can still be received
             if received is None:
                 ended = True  # the process has closed its socket, which it does only when it ends
                 break
@@ -240,8 +240,8 @@ class WorkerProcess:
             self._close_connection()
 
     def end_by(self, deadline: float) -> None:
-        """Waits until the process has ended, and kills it at the deadline. If something interrupts the wait (Ctrl-C), kills it at
-        once. A second call does nothing.
+        """Waits until the process has ended, and kills it at the deadline. If an exception interrupts the wait
+        (Ctrl-C), kills the process at once. A second call does nothing.
         """
         if self._reaped:
             return
@@ -269,8 +269,8 @@ class WorkerProcess:
             poll.poll(math.ceil(1000 * left))
 
     def _kill(self) -> None:
-        """Kills the process, unless it has ended. The pidfd is safer than the pid: if another part of the program has waited for the
-        process, its pid may belong to a new process.
+        """Kills the process, unless it has ended. This function uses the pidfd and not the pid: if another part of the
+        program has waited for the process, the pid may belong to a new process.
         """
         with contextlib.suppress(ProcessLookupError):
             if self._death is not None:
@@ -302,9 +302,9 @@ def _forget_connection(process: WorkerProcess) -> None:
 
 
 def end_all(processes: Sequence[WorkerProcess]) -> None:
-    """Ends the processes. They get a short time for the work that their generators do at the end. If an exception (for
-    example by Ctrl-C) interrupts this function, it ends the remaining processes without giving them time, and then
-    raises the first exception.
+    """Ends the processes. Each process gets a short time in which its generator can end its work. If an exception (for
+    example by Ctrl-C) interrupts this function, the function kills the remaining processes at once, and then raises the
+    first exception.
     """
     failures: list[BaseException] = []
     for process in processes:

@@ -32,8 +32,8 @@ _ALIGNMENT = 64
 _HUGE_PAGE = 2 << 20
 #: The usual size of a batch is the size of the largest batch among the last _RECENT batches.
 _RECENT = 16
-#: If a slot is this many times as large as the usual batch, it is given up. Otherwise one very large batch would make
-#: all slots large.
+#: If a slot is this many times as large as the usual batch, it is given up, so that one very large batch does not
+#: make all slots large.
 _TOO_LARGE = 4
 
 
@@ -154,8 +154,8 @@ class Packer:
         return slot, used, len(description)
 
     def drop(self) -> None:
-        """Forgets the arrays that empty() made for a batch. Call it if the batch is not handed over, or lies in another
-        slot.
+        """Forgets the arrays that empty() made for a batch. Call it if the batch is not sent to the consumer, or lies
+        in another slot.
         """
         if self._open is not None:
             # If a slot still has its descriptor, the slot was never sent to the consumer. It can be given up without
@@ -182,7 +182,7 @@ class Packer:
             address = _address_of(array)
             given = next((one for one in self._given if one.begin <= address < one.end), None)
             if self._open is not None and given is not None:
-                if array.flags.c_contiguous and address + array.nbytes <= given.end:  # otherwise it is copied
+                if array.flags.c_contiguous and address + array.nbytes <= given.end:  # if not, the array is copied
                     places[name] = address - self._open.mapping.address
             elif any(0 <= address - mapping.address < mapping.size for mapping in self._mappings):
                 raise InvalidArgument(
@@ -251,8 +251,9 @@ class MappedSlot:
     def __init__(self, number: int, descriptor: int, capacity: int, pin: Pin | None = None) -> None:
         self.number = number
         try:
-            # The pages exist already. Mapping all of them at once is cheaper than a page fault for each.
-            self.mapping = SharedMapping(descriptor, capacity, getattr(mmap, "MAP_POPULATE", 0))
+            # MAP_POPULATE is not used. The pages exist already, and Linux maps 16 of them at each page fault. So mapping
+            # all pages here would take as long as the first reader's page faults, and the trainer would wait meanwhile.
+            self.mapping = SharedMapping(descriptor, capacity)
         except OSError as error:
             raise ResourceExhausted(f"mapping {capacity} bytes of a data worker's batch failed: {error}") from error
         finally:

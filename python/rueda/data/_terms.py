@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rueda import _collectives, _native
-from rueda.data._batches import Batch, Ragged
+from rueda.data._batches import Batch, Ragged, counted_rows
 from rueda.errors import InvalidArgument
 
 Texts = "Ragged | npt.NDArray[Any] | Sequence[str | bytes]"
@@ -100,10 +100,12 @@ class _Terms:
         self.tuple = (0, 0, 0, address_of(integers), self.count)
         self._finish = lambda ids: ids.reshape(values.shape)
 
-    def ids(self, find: Callable[[tuple[int, int, int, int, int], int], None]) -> Any:
-        """Returns what ``find`` puts into an array, whose address it gets."""
-        ids = np.empty(self.count, np.int64)
-        find(self.tuple, address_of(ids))
+    def ids(self, find: Callable[[tuple[int, int, int, int, int], int], None], counted: int | None = None) -> Any:
+        """Calls ``find`` with these terms and the address of an array. Returns the array, into which ``find`` has
+        written the ids. ``find`` gets only the first ``counted`` terms, and the ids of the others are 0.
+        """
+        ids = np.zeros(self.count, np.int64)
+        find((*self.tuple[:4], self.count if counted is None else counted), address_of(ids))
         return self._finish(ids)
 
 
@@ -277,16 +279,18 @@ class Vocabulary:
         """
         return self._look_up(texts, True)
 
-    def _look_up(self, texts: Any, counts: bool) -> Any:
+    def _look_up(self, texts: Any, counts: bool, counted: int | None = None) -> Any:
         terms = _Terms(texts)
         with self._lock:
-            return terms.ids(lambda given, ids: _native.vocabulary_look_up(self._vocabulary, given, counts, ids))
+            return terms.ids(
+                lambda given, ids: _native.vocabulary_look_up(self._vocabulary, given, counts, ids), counted
+            )
 
     def agree(self) -> int:
-        """Exchanges the counts of the ranks, and makes terms of the most frequent texts: first those with the higher
-        count, and among equals the one that is lower in the order of its bytes. All ranks must call it at the same
-        point, for example at the end of an epoch. If a program has several vocabularies, the ranks must call it for
-        them in the same order.
+        """Exchanges the counts of the ranks, and makes terms of the most frequent texts. Texts with a higher count come
+        first; texts with equal counts are sorted by their bytes. All ranks must call this function at the same point,
+        for example at the end of an epoch. If a program has several vocabularies, all ranks must call it for them in
+        the same order.
 
         Returns:
             The number of new terms.
@@ -299,7 +303,7 @@ class Vocabulary:
 
             new_terms = colours.agree()
         """
-        with self._lock:  # until the end, because merge() forgets what this rank has counted, also in the meantime
+        with self._lock:  # held until the end, because merge() would also forget counts that were added meanwhile
             mine = np.frombuffer(_native.vocabulary_unmerged(self._vocabulary), np.uint8)
             everyones = np.asarray(_collectives.allgather(mine, "rueda.data.vocabulary"))
             return _native.vocabulary_merge(self._vocabulary, everyones.tobytes())
@@ -332,8 +336,8 @@ class Vocabulary:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns terms and counts, for a checkpoint. The state is that of the last agree(), so it is the same on all
-        ranks. It lacks what this rank has counted since; the first state that lacks counts logs a warning. Call
-        agree() before each checkpoint to keep all counts.
+        ranks. Texts that this rank has counted since are not in the state; if there are any, the first call logs a
+        warning. Call agree() before each checkpoint to keep all counts.
 
         Example::
 
@@ -344,7 +348,8 @@ class Vocabulary:
         return {"vocabulary": np.frombuffer(state, np.uint8).copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues with the terms and counts of a state_dict(). If that vocabulary was frozen, this one becomes frozen.
+        """Continues with the terms and counts of a state_dict(). If the saved vocabulary was frozen, this vocabulary
+        becomes frozen, too.
 
         Raises:
             InvalidArgument: the state is damaged, its vocabulary had another ``most_terms``, ``unknown_buckets`` or
@@ -362,6 +367,20 @@ class Vocabulary:
             ) from error
         with self._lock:
             _native.vocabulary_restore(self._vocabulary, content)
+
+
+def _counted_terms(name: str, column: Any, counted: int, rows: int) -> int | None:
+    """Returns the number of a column's terms in the first ``counted`` of ``rows`` rows; None: all of them. Rows of padding
+    have no values in a ragged column of integers.
+    """
+    if isinstance(column, Ragged) and column.values.dtype != np.uint8:
+        return None
+    terms = column.size if isinstance(column, np.ndarray) else len(column)
+    if terms % max(rows, 1) != 0:
+        raise InvalidArgument(
+            f"LookUp: column '{name}' has {terms} terms for {rows} rows, so it is unclear which are padding"
+        )
+    return counted * (terms // max(rows, 1))
 
 
 def _names_in(columns: str | Sequence[str]) -> tuple[str, ...]:
@@ -413,8 +432,11 @@ class Hash:
 class LookUp:
     """A map function for Pipeline: replaces texts and integers by their ids in a vocabulary.
 
-    If the vocabulary grows, the ``for`` loop looks up, and the library's threads do not: they work ahead, so it would
-    depend on timing which terms a batch finds.
+    If the vocabulary grows, the ``for`` loop finds the ids, and not the library's threads. These threads work ahead, so
+    the ids would depend on timing.
+
+    With ``remainder="pad"``, padding is not counted, and its ids are 0. If your own function calls a LookUp, let it pass
+    on the name of the column of weights: ``stage(batch, weights="weight")``.
 
     Args:
         columns: the name of a column, or several names.
@@ -433,7 +455,9 @@ class LookUp:
         self.vocabulary = vocabulary
         self.count_unknown = count_unknown
 
-    def __call__(self, batch: Batch) -> None:
-        find = self.vocabulary.look_up_and_count if self.count_unknown else self.vocabulary.look_up
+    def __call__(self, batch: Batch, weights: str | None = None) -> None:
+        counted, rows = (0, 0) if weights is None else (counted_rows(batch, weights), len(batch[weights]))
         for name in self.columns:
-            batch[name] = find(_column(batch, name))
+            column = _column(batch, name)
+            terms = None if weights is None else _counted_terms(name, column, counted, rows)
+            batch[name] = self.vocabulary._look_up(column, self.count_unknown, terms)

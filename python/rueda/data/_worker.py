@@ -41,7 +41,7 @@ class ConsumerGone(Exception):
 
 
 class Reported(Exception):
-    """A generator of Rueda raises it to say what its process reports to the consumer."""
+    """Rueda's own generators raise this exception, to determine what the process reports to the consumer."""
 
     def __init__(self, kind: Kind, text: str) -> None:
         super().__init__(text)
@@ -88,9 +88,9 @@ class WorkerInfo:
         return self._first
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = "float32") -> npt.NDArray[Any]:
-        """Returns an array for the next batch, with undefined values. If the generator fills it and yields it, handing it over
-        needs no copy. After the yield, the array belongs to the trainer: the generator must not change it any more, and yielding it
-        again is an error. So call this function for every batch.
+        """Returns an array for the next batch, with undefined values. If the generator fills this array and yields it,
+        the array is sent to the trainer without a copy. After the yield, the array belongs to the trainer: the
+        generator must not change it any more, and yielding it again is an error. So call this function for every batch.
 
         Example::
 
@@ -214,7 +214,7 @@ def run_worker(
         with contextlib.suppress(OSError):
             send_report(connection, Report(error.kind), text=str(error))
     except Exception:
-        # If the consumer has ended, too, sending fails, and nobody needs the text.
+        # If the consumer has ended, too, sending fails, and the text is not needed.
         with contextlib.suppress(OSError):
             send_report(connection, Report(Kind.FAILED), text=traceback.format_exc())
 
@@ -247,8 +247,9 @@ def _run_epoch(worker: WorkerInfo, made: Iterable[Batch], outlet: _Outlet) -> No
 
 
 def _end_with_the_consumer(connection: socket.socket, consumer: int, parent: int) -> None:
-    """Ends this process when the consumer has closed the socket or has died. The generator may be busy for long or wait for
-    something else, so this runs in a thread of its own. The parent is the consumer, or the fork server of multiprocessing.
+    """Ends this process when the consumer has closed the socket or has died. The generator may be busy for long, or may
+    wait for something else, so this function runs in a thread of its own. The parent is the consumer, or the fork
+    server of multiprocessing.
     """
     poll = select.poll()
     poll.register(connection, 0)  # poll() reports the end of the other side without being asked

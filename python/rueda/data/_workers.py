@@ -43,8 +43,8 @@ _LONG_WAIT = 60.0
 @dataclasses.dataclass
 class WorkersStatistics:
     """Counts and times of worker processes. All times are in seconds. The times of the workers are sums over all
-    workers, for the batches that were taken. The trainer waits for the first batch while the processes start.
-    Therefore only `first_batch` contains the time of the first batch, and all other times leave it out.
+    workers, for the batches that were taken. The trainer waits for the first batch while the processes start. Therefore
+    all times except `first_batch` leave the first batch out.
     """
 
     batches: int = 0  #: the number of batches that were taken
@@ -213,8 +213,9 @@ class Workers:
         return 0 < self._task.epochs <= self._epoch
 
     def _wait(self, warn_at: float) -> None:
-        """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again. A generator
-        may need any time, so this wait has no limit. But the wait is logged once, at the time `warn_at` of time.monotonic().
+        """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again. A
+        generator may need any time, so this wait has no limit. At the time `warn_at` of time.monotonic(), a warning is
+        logged once.
         """
         poll = select.poll()
         for process in self._processes:
@@ -286,8 +287,8 @@ class Workers:
         return {"epoch": self._epoch, "taken": list(self._taken), "turn": self._turn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues at the position of a state_dict(), and no longer at the current position. The state must come
-        from the same number of workers. The worker processes are started anew.
+        """Continues at the position that state_dict() returned. The state must come from the same number of workers.
+        The worker processes are started anew.
 
         Raises:
             InvalidArgument: the state is not the result of state_dict() for the same number of workers, the workers were
@@ -411,8 +412,9 @@ def workers(
     stay valid, and the worker uses more memory, but no file descriptors. torch.from_numpy() makes tensors of the arrays
     without a copy. A child that this process forks must copy the arrays that it keeps.
 
-    No process and no memory is left behind, even if this process is killed. There is one exception: if native code in a generator
-    holds the GIL and never returns, its worker outlives a trainer that is killed. close() ends such a worker, too.
+    No process and no memory is left behind, even if this process is killed. There is one exception: if native code in a
+    generator holds the GIL and never returns, the worker of this generator outlives a trainer that is killed. close()
+    ends this worker, too.
 
     Args:
         make_generator: returns an iterable of dicts of arrays. With ``start_method="spawn"`` it must be a function at
@@ -428,13 +430,15 @@ def workers(
             starts a new process, which continues behind the last batch that the dead process handed over. With
             "replace", the generator must make the same batches again, or use WorkerInfo.first_batch().
         start_method: "spawn", "fork" or "forkserver", as in the module multiprocessing.
-        memory: "shared", or "pinned": the memory of the batches is registered with NVIDIA's driver, so that a GPU can
-            copy from it while this process goes on (``tensor.to("cuda", non_blocking=True)``). When the arrays of a batch
-            have died, Rueda waits for the work that is then in the default stream of the GPU, and reuses the memory only
-            afterwards. If another stream copies, let the default stream wait for that stream while the arrays live.
-        device: with ``memory="pinned"``, the number of the GPU that takes the copies. The default is rueda.local_device()
-            if rueda.init() was called, and otherwise 0. Give the number if the program copies to another GPU. Rueda cannot
-            check it. With a wrong number, a worker may write into the memory while a GPU still copies from it.
+        memory: "shared" or "pinned". With "pinned", the memory of the batches is registered with NVIDIA's driver, so
+            that a GPU can copy from it while this process goes on (``tensor.to("cuda", non_blocking=True)``). Rueda
+            reuses the memory of a batch only after the arrays have died and the GPU has done the work that was then in
+            its default stream. If another stream makes the copies, make the default stream wait for that stream while
+            the arrays are alive.
+        device: with ``memory="pinned"``, the number of the GPU to which the program copies. The default is
+            rueda.local_device() if rueda.init() was called, and otherwise 0. Pass the number if the program copies to
+            another GPU. Rueda cannot check this number. If it is wrong, a worker may write into the memory while a GPU
+            still copies from it.
 
     Raises:
         InvalidArgument: an argument cannot be used, or pickle cannot send it. Or ``device`` is missing with ``memory="pinned"``,
@@ -464,7 +468,9 @@ def workers(
 
 
 def pinned_device(memory: str, device: int | None) -> int | None:
-    """Returns the GPU for which batches are pinned, or None if they are not pinned. Raises an error of Rueda."""
+    """Returns the number of the GPU for which batches are pinned, or None if they are not pinned. Raises an error of
+    Rueda if local_device() finds no GPU for this rank.
+    """
     if memory != "pinned":
         return None
     if device is None:

@@ -57,7 +57,7 @@ __all__ = [
 #: The value that MPI_Query_thread returns if every thread may call MPI. It is the same in Open MPI and MPICH.
 _MPI_THREAD_MULTIPLE = 3
 
-#: As NCCL_VERSION_CODE.
+#: The oldest version of NCCL with which Rueda works, in the form of NCCL_VERSION_CODE.
 _OLDEST_NCCL = 21800
 
 #: Whether the program has called this module's init() in the current job.
@@ -93,7 +93,7 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
         )
     wanted = _sets_to_make(process_sets)
     if not is_initialized():
-        _ended()  # if rueda.shutdown() ended the last job, this module must end it too
+        _ended()  # rueda.shutdown() may have ended the last job; then this module still has to forget its state
     rueda.init(comm)
     if _begun:
         return
@@ -163,7 +163,7 @@ def mpi_enabled() -> bool:
 
 
 def mpi_threads_supported() -> bool:
-    """Returns True if MPI was initialised in such a way that every thread may call it. If so, the program may call MPI
+    """Returns True if MPI was initialised so that every thread may call MPI. In this case the program may call MPI
     itself at any time, for example by mpi4py.
 
     Raises:

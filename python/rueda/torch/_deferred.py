@@ -3,15 +3,19 @@
 """Operations on a GPU whose outputs have sizes that the ranks must exchange first: allgather and alltoall.
 
 Rueda allocates no memory of a GPU: PyTorch does. Before PyTorch can allocate the output, this rank must know how many
-rows the other ranks send. The ranks therefore exchange these numbers by a small operation in the CPU's memory. When it
-has ended, PyTorch allocates the output, and the operation itself is started.
+rows the other ranks send. The ranks therefore exchange these numbers by a small operation in the CPU's memory. When
+this exchange has ended, PyTorch allocates the output, and the operation itself is started.
+
+The exchange has the name that the caller gave, or none. So it meets the operation of a rank whose tensor is in the CPU's
+memory, and all ranks get a Mismatch of the device.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from rueda._native import Handle
@@ -25,12 +29,41 @@ Start: TypeAlias = Callable[[Any], "tuple[list[Handle[Any]], Any]"]
 _pending: weakref.WeakValueDictionary[tuple[int, str], DeferredOperation] = weakref.WeakValueDictionary()
 
 
-def check_name(process_set: int, name: str) -> None:
-    """Raises DuplicateName if an operation with this name is pending. Rueda itself would notice this too late. The
-    exchange of the sizes is started first and has another name. This other name can be free although the operation's
-    own name is still in use.
+# After this number of operations, the names of operations without a name repeat. Rueda already knows repeated names, and
+# need not negotiate them again. The names of both operations together take half of the initial slots (RUEDA_SLOTS). A
+# name must be free when it comes again, so an operation may be pending while about 256 later ones are started.
+_NAMES = 256
+
+# The keys are the number of the process set and the operation. The count of a set that was removed may stay: the ranks
+# use the largest of their numbers, so a new set with the same number needs no equal counts.
+_numbers: dict[tuple[int, str], Iterator[int]] = {}
+
+
+def new_number(process_set: int, operation: str, name: str | None) -> int:
+    """Returns a number for operation_name(). Every rank sends its number with the exchange of the sizes."""
+    if name is not None:
+        return 0
+    # setdefault() is one step under the GIL, so two threads get the same count
+    return next(_numbers.setdefault((process_set, operation), itertools.count(1)))
+
+
+def operation_name(operation: str, name: str | None, number: int) -> str:
+    """Returns the name of an operation whose exchange had the given name.
+
+    If the caller gave no name, the ranks name the operation after the largest of their numbers. The ranks start
+    exchanges without a name in the same order, and each rank's numbers rise, so no two operations in flight get the
+    same name. The ranks' numbers may differ, because a call that ended with a Mismatch takes a number only on some of
+    the ranks.
     """
-    earlier = _pending.get((process_set, name))
+    return f"rueda.{operation}.{number % _NAMES}.gpu" if name is None else f"{name}.gpu"
+
+
+def check_name(process_set: int, name: str | None) -> None:
+    """Raises DuplicateName if an operation with this name is pending. Rueda itself would notice this too late. The
+    exchange of the sizes is started first, and its name is free when it has ended. At this time, the operation itself
+    may still be pending.
+    """
+    earlier = None if name is None else _pending.get((process_set, name))
     if earlier is not None and not earlier.is_launched():
         raise DuplicateName(
             f"'{name}': an operation with this name is still pending; wait for it first, or give the operations different names"
@@ -47,7 +80,7 @@ class DeferredOperation:
     """
 
     def __init__(self, sizes: Handle[Any], device: int, start: Start, key: tuple[int, str] | None = None) -> None:
-        """`key` consists of the process set and the name, for check_name()."""
+        """`key` consists of the process set and the name, for check_name(); None if the operation has no name."""
         self._sizes = sizes
         self._start: Start | None = start
         # The output is allocated for the stream that is current now, in the caller's thread. The operation may be
@@ -73,7 +106,8 @@ class DeferredOperation:
                 with _devices.on_stream(self._stream):
                     self._handles, self._result = start(sizes)
             except BaseException as error:
-                # also catches Ctrl-C, because the operation was not started and will have no result
+                # Also stores a KeyboardInterrupt (Ctrl-C), because the operation was not started and will have no
+                # result.
                 self._error = error
                 if not isinstance(error, Exception):
                     raise

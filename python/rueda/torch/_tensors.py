@@ -20,6 +20,11 @@ _DTYPES = {number: dtype for dtype, number in _NUMBERS.items()}
 _native.set_torch(torch.Tensor, torch.strided, _NUMBERS, raw_stream)
 
 
+def is_float8(tensor: torch.Tensor) -> bool:
+    """Whether the tensor has an 8-bit floating-point dtype. PyTorch cannot add such tensors."""
+    return tensor.dtype.is_floating_point and tensor.element_size() == 1
+
+
 def tensor_of(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
 ) -> torch.Tensor:

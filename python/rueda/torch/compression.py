@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from rueda.torch._tensors import is_float8
+
 
 class Compressor:
     """The interface of a compressor. ``compress`` returns the tensor to reduce, and a context. ``decompress`` gets this
@@ -44,13 +46,15 @@ class NoneCompressor(Compressor):
 
 
 class _Narrowing(Compressor):
-    """Converts floating-point tensors to the dtype ``narrow``, and leaves other tensors unchanged."""
+    """Converts floating-point tensors to the dtype ``narrow``, and leaves other tensors unchanged, also 8-bit floats,
+    which are narrower.
+    """
 
     narrow: torch.dtype
 
     @classmethod
     def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        if not tensor.dtype.is_floating_point:
+        if not tensor.dtype.is_floating_point or is_float8(tensor):
             return tensor, None
         return tensor.to(cls.narrow), tensor.dtype
 

@@ -32,10 +32,9 @@ class ResidentStorage:
     """Places for gradients in memory that the ranks of a host share ("resident" memory). The places are allocated when
     the first gradient needs a place. A place stays allocated as long as anything refers to it.
 
-    Each time a gradient needs its place, it gets a new tensor there. This is done only if nothing refers to the earlier
-    tensor in this place. A gradient to which the program still refers therefore does not change. Whether something
-    refers to the earlier tensor is known in every version of PyTorch, because a tensor holds a reference to its place
-    as long as anything uses the tensor's memory.
+    Each time a gradient needs its place, it gets a new tensor there, but only if nothing refers to the earlier tensor
+    in this place. So a gradient to which the program still refers does not change. This check works in every version of
+    PyTorch, because a tensor holds a reference to its place as long as anything uses the tensor's memory.
 
     Threads: any thread, but only one at a time.
     """
@@ -128,8 +127,8 @@ def _references_of_unused() -> int:
 
 def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
     """Counts the references to a gradient: to its Python object, to the tensor, to its memory, and to the memory's
-    Python object. The caller must hold no reference to the gradient, because its counts are compared with those of
-    another caller.
+    Python object. The caller must not hold a reference to the gradient itself, because this reference would be counted,
+    too.
     """
     gradient = parameter.grad
     assert gradient is not None

@@ -129,8 +129,8 @@ class _Common(torch.optim.Optimizer):
         process_set: ProcessSet,
     ) -> None:
         # Copies all attributes of the optimizer, including its state. Functions that other code has put on the object
-        # are not copied. For example, a scheduler replaces step(). Its function is bound to the wrapped optimizer, and
-        # would run instead of this class's method.
+        # are not copied. For example, a scheduler replaces step(). The scheduler's function is bound to the wrapped
+        # optimizer, and would run instead of this class's method.
         own = {name: value for name, value in vars(optimizer).items() if not callable(getattr(_Common, name, None))}
         self.__dict__.update(own)
         self._wrapped = optimizer
@@ -174,7 +174,7 @@ class _Common(torch.optim.Optimizer):
 
     def _take_up(self, parameters: list[Parameter]) -> None:
         """Takes over the reductions of these gradients that another optimizer has started. The other optimizer will not
-        complete these reductions: its hooks are not called any more, or it was deleted.
+        complete these reductions, because its hooks are not called any more, or because it was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
@@ -359,8 +359,8 @@ class _DistributedOptimizer(_Common):
         # With compression, Rueda reduces another tensor than the gradient, so the gradient's memory does not matter.
         shared = gradient_storage != "private" and self._compression is Compression.none
         self._storage = ResidentStorage(expected=gradient_storage != "auto") if shared else None
-        #: _moves says whether gradients move to memory that the ranks of a host share (resident memory). _moves_at_once
-        #: says when: at their first backward pass, or just before the reduction.
+        #: _moves says whether gradients move to memory that the ranks of a host share (resident memory). If
+        #: _moves_at_once is true, they move at their first backward pass; if not, just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
         #: Whether zero_grad() moves the gradients that it does not delete to memory that the ranks of a host share.
@@ -725,7 +725,7 @@ class _DistributedOptimizer(_Common):
         """
         try:
             bound = self._zero_grad_signature.bind(*arguments, **keywords)
-        # wrong arguments are ignored here, because the optimizer's own zero_grad() will raise the error
+        # Wrong arguments are ignored here, because the optimizer's own zero_grad() will raise the error.
         except TypeError:
             return False
         bound.apply_defaults()
@@ -852,8 +852,8 @@ class _DistributedAdasumOptimizer(_Common):
 
 
 # The step() methods of these classes call the step() of the optimizer's own class, which PyTorch has already wrapped to
-# run the users' hooks. The attribute `hooked` keeps PyTorch from wrapping these methods, too, when a state is loaded.
-# Otherwise the hooks would run twice.
+# run the users' hooks. The attribute `hooked` prevents PyTorch from wrapping the step() methods of these classes, too,
+# when a state is loaded. If PyTorch wrapped them, the hooks would run twice.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 

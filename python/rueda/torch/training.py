@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from rueda import training
+from rueda.errors import InvalidArgument
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.training._gradients import sum_over_ranks
 
@@ -33,13 +34,17 @@ class LearningRateScheduler(_Scheduler):  # type: ignore[misc]
     does not contain the rate, so it needs no correction.
 
     Args:
-        optimizer: an optimizer of PyTorch, also one of rueda.torch.DistributedOptimizer. Give it the rate for one worker:
-            do not multiply it by ``size()``.
+        optimizer: an optimizer of PyTorch, also one of rueda.torch.DistributedOptimizer. Give it the rate for one worker,
+            ``rate.base``: do not multiply it by ``size()``. At least one parameter group must have this rate.
         rate: the learning rate of each step.
         plateau: None, or a rueda.training.Plateau, by whose factor the rate is multiplied. The state of the Plateau is
             not part of the scheduler's state_dict().
         last_epoch: the number of the last step, if an earlier training is continued. The scheduler's state_dict() has
             this number.
+
+    Raises:
+        InvalidArgument: ``rate`` is no LearningRate, ``plateau`` is no Plateau, or no parameter group has the rate
+            ``rate.base``. The message names both rates, and the optimizer is unchanged.
 
     Example::
 
@@ -55,6 +60,25 @@ class LearningRateScheduler(_Scheduler):  # type: ignore[misc]
         plateau: training.Plateau | None = None,
         last_epoch: int = -1,
     ) -> None:
+        if not isinstance(rate, training.LearningRate):
+            raise InvalidArgument(
+                f"LearningRateScheduler: rate is {rate!r}; it must be a rueda.training.LearningRate, for example "
+                "LearningRate(0.001, 'linear')"
+            )
+        if plateau is not None and not isinstance(plateau, training.Plateau):
+            raise InvalidArgument(
+                f"LearningRateScheduler: plateau is {plateau!r}; it must be None or a rueda.training.Plateau"
+            )
+        # An earlier scheduler has written down as initial_lr which rate the group had before.
+        found = [float(group.get("initial_lr", group["lr"])) for group in optimizer.param_groups]
+        # Groups may have multiples of the rate that the optimizer itself has, for example a smaller one in each layer.
+        own = optimizer.defaults.get("lr", rate.base)
+        if not any(math.isclose(float(each), rate.base, rel_tol=1e-6) for each in (own, *found)):
+            raise InvalidArgument(
+                f"LearningRateScheduler: the base of the LearningRate is {rate.base:g}, but the optimizer has the learning "
+                f"rate {', '.join(f'{each:g}' for each in sorted(set(found)))}; give the optimizer lr=rate.base, the rate "
+                "for one worker"
+            )
         self._rate = rate
         self._plateau = plateau
         super().__init__(optimizer, last_epoch)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from rueda.training._backup import BackupAndRestore, RandomState, seed_step
 from rueda.training._batch import Batch, plan_batch
+from rueda.training._checkpoint_parts import TensorPart, split_rows
 from rueda.training._checkpoints import CheckpointInfo, CheckpointManager
 from rueda.training._cores import Cores, use_cores
 from rueda.training._curves import draw_curves
@@ -62,6 +63,7 @@ __all__ = [
     "Scaling",
     "Share",
     "StepDecay",
+    "TensorPart",
     "clip_factor",
     "clip_gradients",
     "draw_curves",
@@ -74,5 +76,6 @@ __all__ = [
     "progress",
     "seed_step",
     "shard",
+    "split_rows",
     "use_cores",
 ]

@@ -89,7 +89,10 @@ class BackupAndRestore:
     early saves nothing more. All ranks must use it, with the same arguments.
 
     A resumed run computes the same values as an uninterrupted run if everything that a step uses is a function of the
-    step's number, or is in the model or the state. For data, use Sampler.at_step(); for random numbers, use ``seed``. The
+    step's number, or is in the model or the state. For data, use Sampler.at_step() with the same
+    ``batch`` in every run (it counts the samples of all ranks, so do not multiply it by size()), or put a Pipeline into the state and
+    take its next batch after the next step, as ``zip(backup, batches)`` does. A batch that was taken before is already
+    behind the saved position, and is skipped after a resume. For random numbers, use ``seed``. The
     job may have another number of ranks than before; sums of gradients are then rounded in another order.
 
     Args:
@@ -140,7 +143,7 @@ class BackupAndRestore:
         self.restored = self.manager.restore(model, self._state)
         if self.restored is None:
             _checkpoints.share(model, self._state)
-        # A checkpoint may have more steps than this run, if the program was started again with fewer steps.
+        # If the program was started again with fewer steps, a checkpoint may contain more steps than this run has.
         self.first_step = 0 if self.restored is None else min(self.restored.step, steps)
 
     def __iter__(self) -> Iterator[int]:

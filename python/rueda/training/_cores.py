@@ -39,9 +39,10 @@ def use_cores(say: Callable[[str], None] | None = None) -> Cores:
     """Sets the number of threads of the libraries that compute, so that the ranks of a machine together have no more
     threads than cores (rueda.threads_per_rank()).
 
-    Call it after init(), and before the first computation. It is for programs that mpirun, srun or torchrun starts;
-    ruedarun sets OMP_NUM_THREADS itself. If OMP_NUM_THREADS is set, its value is used. But if torchrun has set it to 1,
-    because the user had not set it, use_cores() replaces it.
+    Call it after init(), and before the first computation. Use it in programs that mpirun, srun or torchrun starts;
+    ruedarun sets OMP_NUM_THREADS itself. If the user has set OMP_NUM_THREADS, its value is used. If the user has not
+    set it, torchrun sets it to 1, and use_cores() replaces this value. It also replaces a value that is no number above
+    0, and the summary names this value.
 
     The function sets the two numbers of threads of PyTorch, if PyTorch was imported. A number that the program has set
     with torch.set_num_threads(), or by MKL_NUM_THREADS, stays. For libraries that are loaded
@@ -65,11 +66,12 @@ def use_cores(say: Callable[[str], None] | None = None) -> Cores:
     global _set_here
     threads = _lifecycle.threads_per_rank()
     value = os.environ.get(_COUNT, "")
-    is_set_by_user = value not in ("", _set_here) and not _is_of_torchrun(value)
+    outermost = value.split(",")[0].strip()  # there may be a number for each level of nested parallel regions
+    is_number = outermost.isdecimal() and int(outermost) > 0
+    is_set_by_user = is_number and value != _set_here and not _is_of_torchrun(value)
     torch = sys.modules.get("torch")
     if is_set_by_user:
-        outermost = value.split(",")[0].strip()  # there may be a number for each level of nested parallel regions
-        threads = int(outermost) if outermost.isdigit() and int(outermost) > 0 else threads
+        threads = int(outermost)
         found = f"{_COUNT}={value} stays as it is"
     else:
         kept = None if torch is None else _threads_of_the_user(torch, value)
@@ -86,6 +88,8 @@ def use_cores(say: Callable[[str], None] | None = None) -> Cores:
         if kept is not None:
             found += f"; PyTorch keeps the {kept} thread{'' if kept == 1 else 's'} that the program has chosen"
             threads = kept
+        if value and not is_number:
+            found += f"; {_COUNT}={value} had no effect, because it is no number above 0"
     interop = None if torch is None else _set_interop_threads(torch, threads)
     if interop is not None:
         found += f"; PyTorch runs at most {interop} operation{'' if interop == 1 else 's'} at the same time"
@@ -101,7 +105,8 @@ def _print_to_stderr(line: str) -> None:
 
 def _is_of_torchrun(value: str) -> bool:
     """Whether torchrun, and not the user, has set OMP_NUM_THREADS. torchrun sets it to 1 if it starts several processes
-    and the variable is not set. The kernel still shows the environment with which torchrun itself was started.
+    and the variable is not set. To find this out, this function reads in /proc the environment with which torchrun
+    itself was started.
     """
     if value != "1" or "TORCHELASTIC_RUN_ID" not in os.environ:
         return False
@@ -126,8 +131,9 @@ def _physical_cores(cores: Iterable[int]) -> int:
 
 
 def _threads_of_the_user(torch: Any, value: str) -> int | None:
-    """Returns PyTorch's number of threads if the program has chosen it, and None if it is PyTorch's own number. This is
-    the number of cores, with or without hyper-threads, or what OMP_NUM_THREADS said when PyTorch was loaded.
+    """Returns PyTorch's number of threads if the program has chosen it, and None if PyTorch has chosen it. PyTorch
+    chooses the number of cores, with or without hyper-threads, or the value that OMP_NUM_THREADS had when PyTorch was
+    loaded.
 
     Args:
         value: OMP_NUM_THREADS, which torchrun or an earlier use_cores() may have set.
@@ -142,9 +148,9 @@ def _threads_of_the_user(torch: Any, value: str) -> int | None:
 
 
 def _set_interop_threads(torch: Any, threads: int) -> int | None:
-    """Sets how many operations PyTorch may run at the same time. PyTorch's own number is the number of cores. Each of
-    the operations may use all threads of the rank, so two of them are enough to fill the gaps of each other. Returns
-    None if the program has set another number, or if PyTorch has already started these threads.
+    """Sets how many operations PyTorch may run at the same time. By default this is the number of cores. Each operation
+    may use all threads of the rank, so two operations at the same time are enough: one computes while the other waits.
+    Returns None if the program has set another number, or if PyTorch has already started these threads.
     """
     wanted = min(2, threads)
     before: int = torch.get_num_interop_threads()

@@ -41,7 +41,10 @@ def _range_of(values: Iterable[float], from_zero: bool) -> tuple[float, float]:
     low, high = min(finite), max(finite)
     if from_zero and low > 0:
         low = 0.0
-    return (low, high) if high > low else (low, low + 1)
+    # An axis needs a width that is far above the rounding of its values. Otherwise, its ticks would be equal.
+    magnitude = max(abs(low), abs(high))
+    wide = high - low > max(1e-12 * magnitude, 1e-300)
+    return (low, high) if wide else (low, low + max(1.0, 1e-9 * magnitude))
 
 
 def draw_curves(
@@ -67,7 +70,7 @@ def draw_curves(
         marks: places on the horizontal axis that get a vertical line, by the text of the legend.
 
     Raises:
-        InvalidArgument: there is no curve.
+        InvalidArgument: there is no curve, or the file's name has the extension of another format.
         OSError: the file cannot be written.
 
     Example::
@@ -76,6 +79,9 @@ def draw_curves(
     """
     if not curves:
         raise InvalidArgument("draw_curves: there is no curve; give at least one")
+    extension = os.path.splitext(os.fspath(path))[1]
+    if extension.lower() in (".png", ".jpg", ".jpeg", ".pdf", ".gif"):
+        raise InvalidArgument(f"draw_curves: '{os.fspath(path)}' ends in {extension}, but the picture is SVG; use .svg")
     with open(path, "w", encoding="utf-8") as file:
         file.write(_picture(curves, title, x_label, y_label, logarithmic, marks or {}))
 

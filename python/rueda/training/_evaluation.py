@@ -51,8 +51,8 @@ class _ExactSum:
 class Mean:
     """The mean of numbers over all ranks, for example of the losses or of the right answers of all samples.
 
-    The sums are kept without rounding. The result therefore has the same bits at any number of ranks, however the
-    samples are divided. The result is the mean over all samples, and not the mean of the ranks' means.
+    The sums are not rounded. So the result has the same bits for any number of ranks and any division of the samples.
+    The result is the mean over all samples, and not the mean of the ranks' means.
 
     Example::
 
@@ -78,8 +78,8 @@ class Mean:
             weights: the weight of each number; by default 1. Padding has the weight 0, and its numbers are ignored.
 
         Raises:
-            InvalidArgument: a number is not finite, or ``weights`` has neither one element nor as many elements as
-                ``values``.
+            InvalidArgument: a number is not finite, a weight is negative, or ``weights`` has neither one element nor as
+                many elements as ``values``.
         """
         np = numpy()
         numbers = _array(values)
@@ -88,6 +88,8 @@ class Mean:
             factors = np.broadcast_to(factors, numbers.shape)
         if factors.shape != numbers.shape:
             raise InvalidArgument(f"Mean: {numbers.size} numbers have {factors.size} weights; give one for each number")
+        if (factors < 0).any():
+            raise InvalidArgument(f"Mean: a weight is {factors.min():g}; weights must not be negative")
         numbers, factors = numbers[factors != 0], factors[factors != 0]
         products = numbers * factors
         if not (np.isfinite(products).all() and np.isfinite(factors).all()):
@@ -208,7 +210,8 @@ class Auc:
         return float(Fraction(2 * wins + ties, 2 * pairs))
 
     def error_bound(self) -> float:
-        """Returns how far the last result of compute() may be from the exact value: half of the pairs of a positive and a
-        negative sample in the same bin. It is 0 without bins.
+        """Returns how far the last result of compute() may be from the exact value; 0 without bins. This bound is half
+        of a fraction: of all pairs of a positive and a negative sample, the fraction whose two samples are in the same
+        bin.
         """
         return self._error_bound

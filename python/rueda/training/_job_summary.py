@@ -19,15 +19,18 @@ from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeVar
 
 from rueda import _lifecycle, _objects
-from rueda.errors import RuedaError
+from rueda.errors import InvalidArgument, RuedaError
 from rueda.training._checkpoints import CheckpointManager
 
 T = TypeVar("T")
 
-#: A rank counts as awaited if the other ranks were in communication during at least this part of the time on average,
-#: and the rank itself during at most the second part of that. `rueda top` has the same limits for a straggler.
+#: A rank counts as awaited if two conditions are true. The other ranks were in communication during at least the
+#: first of these parts of the time, on average. The rank itself was in communication during at most the second of these
+#: parts of that time. `rueda top` has the same limits for a straggler.
 _AWAITED_SHARE = 0.1
 _AWAITED_RANKS_OWN_SHARE = 0.25
+#: A job that took fewer seconds has no awaited rank, because so short times come from the start of the processes.
+_SHORT_JOB_SECONDS = 1.0
 
 #: Begins ``JobReport.checkpoint_failure`` if the folder of the checkpoints cannot be listed.
 _NOT_LISTED = "the last one is unknown: "
@@ -91,11 +94,12 @@ class JobReport:
 
     @property
     def awaited_rank(self) -> int | None:
-        """The rank for which the other ranks waited: the other ranks were in communication during at least a tenth of
-        the time on average, and this rank during at most a quarter of that. None if there is no such rank.
+        """The rank for which the other ranks waited; None if there is none. Two conditions must be true: the other
+        ranks were in communication during at least a tenth of the time on average, and this rank was in communication
+        during at most a quarter of that time. A job of less than 1 s has no such rank.
         """
         times = [rank.in_communication for rank in self.ranks]
-        if len(times) < 2:
+        if len(times) < 2 or self.seconds < _SHORT_JOB_SECONDS:
             return None
         least = times.index(min(times))
         others = (sum(times) - times[least]) / (len(times) - 1)
@@ -206,7 +210,10 @@ class JobSummary:
 
             summary.step(len(batch))
         """
-        self._samples += operator.index(samples)  # the module json cannot write other integers
+        number = operator.index(samples)
+        if number < 0:
+            raise InvalidArgument(f"JobSummary: a step has {number} samples; the number must not be negative")
+        self._samples += number  # the module json cannot write other integers
         self._steps += 1
 
     @contextlib.contextmanager
@@ -247,7 +254,7 @@ class JobSummary:
                 except StopIteration:
                     return
             yield batch
-            del batch  # otherwise it would live while the trainer waits for the next one
+            del batch  # the batch must not stay alive while the trainer waits for the next one
 
     def finish(
         self,
@@ -314,7 +321,7 @@ def _last_checkpoint(manager: CheckpointManager | None) -> tuple[dict[str, Any] 
     failure = manager.last_failure()
     try:
         found = manager.checkpoints()
-    except RuedaError as error:  # the summary must not be lost because of this
+    except RuedaError as error:  # the summary must be printed even if the checkpoints cannot be listed
         save = "" if failure is None else f"; the last save failed: {failure}"
         return None, f"{_NOT_LISTED}{error}{save}"
     checkpoint = None

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsFloat
 
 from rueda import _lifecycle
 from rueda.errors import InvalidArgument
@@ -227,8 +227,14 @@ class LearningRate:
         warmup_steps: int = 0,
         schedule: StepDecay | CosineDecay | None = None,
     ) -> None:
+        if isinstance(base, str) or not isinstance(base, SupportsFloat):
+            raise _refuse("base", repr(base), "a number above 0")
         self.base = float(base)
         self.scaling = Scaling.parse(scaling) if isinstance(scaling, str) else scaling
+        if not isinstance(self.scaling, Scaling):
+            raise _refuse("scaling", repr(scaling), "a Scaling or a text such as 'linear' or 'capped:1.5@4'")
+        if not isinstance(schedule, StepDecay | CosineDecay | None):
+            raise _refuse("schedule", repr(schedule), "a StepDecay, a CosineDecay or None")
         self.workers = _lifecycle.size() if workers is None else workers
         self.warmup_steps = warmup_steps
         self.schedule = schedule

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,12 @@ def predict(
     """
     if batch_size < 1:
         raise InvalidArgument(f"predict: batch_size is {batch_size}; it must be at least 1")
-    mine = shard(count)
+    try:
+        mine = shard(operator.index(count))
+    except TypeError as error:
+        raise InvalidArgument(
+            f"predict: count is {count!r}; expected the number of inputs, for example len(inputs)"
+        ) from error
     outputs: list[Any] = []
     failure: Exception | None = None
     rows, kind = None, ""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -31,14 +32,15 @@ def on_rank_zero(
 ) -> T | None:
     """Runs long work on rank 0, for example an evaluation. All ranks must make the call.
 
-    The other ranks go on at once. When they next need rank 0, they wait for it. While rank 0 works, stall reports and
-    ``rueda top`` say that rank 0 is busy with ``what`` and for how long. A thread of rank 1 watches how long the
-    operations of rank 1 wait meanwhile. If they wait long, rank 1 prints one line when rank 0 takes part again.
+    The other ranks go on at once. When their next operation needs rank 0, they wait for rank 0. While rank 0 works,
+    stall reports and ``rueda top`` say that rank 0 is busy with ``what`` and for how long. Meanwhile a thread of rank 1
+    measures how long the operations of rank 1 wait. If they wait long, rank 1 prints one line when rank 0 takes part
+    again.
 
     Args:
         what: what the work is, in a few words, for example "evaluate".
         body: is called on rank 0, and must not call operations of Rueda.
-        share: True gives the result to all ranks, so all wait for it. The result must be an object that pickle can send.
+        share: with True, all ranks wait for the result and get it. The result must be an object that pickle can send.
         warn_after: rank 1 prints the line if its operations have waited for at least this number of seconds.
         warn: is called with the line, in the thread of rank 1; by default the logger "rueda.training" gets a warning.
 
@@ -93,8 +95,8 @@ class _Counts:
 
 class _Watch:
     """Measures, in a thread, how long operations of this rank wait for rank 0. The watch stops when the first of these
-    operations has ended. At that time rank 0 has ended its work, because every operation of all ranks needs rank 0. The
-    watch sends nothing, so it adds no operation that waits.
+    operations has ended. At that time rank 0 has ended its work, because the operation needed rank 0. The watch itself
+    starts no operation.
     """
 
     current: _Watch | None = None
@@ -118,8 +120,12 @@ class _Watch:
 
     @classmethod
     def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
-        """Ends the watch of the last work, if this watch still runs, and begins a watch of the next work."""
+        """Begins a watch of the next work. If the watch of the previous work still runs, ends it first."""
         cls.finish()
+        # A daemon thread of a process that ends says nothing any more, so the last watch ends before. atexit calls this
+        # function before it calls rueda.shutdown(), which was registered earlier.
+        atexit.unregister(cls.finish)
+        atexit.register(cls.finish)
         cls.current = cls(what, warn_after, warn)
 
     @classmethod
@@ -138,7 +144,7 @@ class _Watch:
                     self._look()
                     break
         except RuedaError:
-            return  # the job has ended
+            pass  # the job has ended, and the counts of the last look are the final ones
         if self._longest >= self._warn_after:
             self._warn(
                 f"Rank 1 waited for rank 0 for {self._longest:.1f} s, because rank 0 worked on '{self._what}'. Divide the "

@@ -175,7 +175,9 @@ class Sampler:
 
     def at_step(self, step: int) -> Share:
         """Returns this rank's share of the batch of a step, where steps count from 0 over all epochs. A job that was
-        resumed at a step therefore continues in the middle of an epoch, with any number of ranks.
+        resumed at a step therefore continues in the middle of an epoch, with any number of ranks, if ``batch`` is the
+        same number as before. With another ``batch``, for example one that is multiplied by ``size()``, the same step
+        has other samples.
 
         Raises:
             InvalidArgument: the step is negative.

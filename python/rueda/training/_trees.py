@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Divides a nested state, such as an optimizer's state_dict(), into named tensors and a text, and puts it together again.
-A safetensors file can then hold the state. A pickle could run code when it is read; a safetensors file cannot.
+"""Divides a nested state, such as an optimizer's state_dict(), into named tensors and a text, and puts it together
+again. So the state can be stored in a safetensors file. In contrast to a pickle, such a file cannot run code when it is
+read.
 """
 
 from __future__ import annotations
@@ -146,11 +147,24 @@ def check_dtype(name: str, tensor: Tensor) -> None:
     """Checks that a file can hold the tensor.
 
     Raises:
-        TypeError: the tensor has a dtype that Rueda does not have. The message contains the tensor's name.
+        TypeError: the tensor has a dtype that Rueda does not have, or is a DTensor. The message contains the tensor's
+            name.
     """
+    _refuse_divided(name, tensor)
     if _dtype_name(tensor) not in DType.__members__:
         raise TypeError(
             f"checkpoint: '{name}' has the dtype {_dtype_name(tensor)}; Rueda takes {', '.join(DType.__members__)}"
+        )
+
+
+def _refuse_divided(name: str, tensor: object) -> None:
+    """Refuses a DTensor of PyTorch, for example a parameter of FSDP2. This rank has only a part of its values, and its
+    operations communicate.
+    """
+    if hasattr(tensor, "to_local"):
+        raise TypeError(
+            f"checkpoint: '{name}' is a DTensor, and this rank has only a part of it; pass a TensorPart of "
+            "tensor.to_local() to save_parts() and restore_parts(), as docs/checkpoints.md shows for FSDP2"
         )
 
 
@@ -233,7 +247,7 @@ def model_tensors(model: Any) -> list[tuple[str, Tensor]]:
     """Returns the tensors of a model, with their names: those of a dict, or those of state_dict().
 
     Raises:
-        TypeError: a value is no tensor.
+        TypeError: a value is no tensor, or is a DTensor.
     """
     state = state_of(model)
     if not isinstance(state, Mapping):
@@ -247,6 +261,7 @@ def model_tensors(model: Any) -> list[tuple[str, Tensor]]:
                 f"checkpoint: '{name}' in the model is of the type {type(tensor).__name__}; expected a PyTorch tensor or a "
                 "NumPy array. Other values belong into the state"
             )
+        _refuse_divided(name, tensor)
     return list(state.items())
 
 

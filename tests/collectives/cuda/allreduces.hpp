@@ -36,7 +36,7 @@ struct Allreduces {
 };
 /// Runs one batch on a member, and checks the results. Returns the outputs' bytes.
 std::vector<std::vector<std::byte>> run_allreduces(Member& member, DeviceCommunicator& communicator, Allreduces test);
-/// The same in short.
+/// Does the same as run_allreduces(), but does not return the outputs.
 void allreduce(Member& member, DeviceCommunicator& communicator, std::vector<Segment> segments,
                const std::vector<std::uint32_t>& joined, bool in_place);
 

@@ -113,6 +113,8 @@ TEST_CASE("what NCCL cannot reduce is refused with a way out", "[unit]") {
     };
     CHECK(has(refusal(reduction_of(DType::int16, ReduceOp::sum)), "convert the tensor to int32"));
     CHECK(has(refusal(reduction_of(DType::uint16, ReduceOp::max)), "uint16"));
+    CHECK(has(refusal(reduction_of(DType::float8_e4m3fn, ReduceOp::sum)), "convert the tensor to bfloat16"));
+    CHECK(has(refusal(reduction_of(DType::float8_e5m2, ReduceOp::max)), "float8_e5m2"));
     CHECK(has(refusal(reduction_of(DType::int32, ReduceOp::sum, 2.0)), "integers"));
     CHECK(has(refusal(reduction_of(DType::int64, ReduceOp::average, 1.0, 1.0, 1)), "join()"));
     CHECK(has(refusal(reduction_of(DType::float32, ReduceOp::max, 2.0)), "before and after"));

@@ -33,8 +33,8 @@ struct MeasuredDevice {
         const auto limit = SteadyClock::now() + 20s;
         cuda::TimedBegin begin = device->begin_timed(stream);
         while (begin.event == nullptr && SteadyClock::now() < limit) {
-            std::this_thread::sleep_for(1ms);  // the next measurement of the clock comes a second after the last one,
-                                               // and nothing wakes this thread then
+            // The clock is measured at most once a second, and nothing wakes this thread when it was measured.
+            std::this_thread::sleep_for(1ms);
             begin = device->begin_timed(stream);
         }
         REQUIRE(begin.event != nullptr);

@@ -28,11 +28,12 @@ using namespace collectives::cuda;  // NOLINT(google-build-using-namespace): as 
 
 /// Tensors of at least this size are divided among the devices in these tests.
 constexpr std::size_t kDivided = 2048;
-/// Elements: nothing, one, a tensor that is not divided, two that are (one of them not evenly).
+/// Numbers of elements: none, one, a tensor that is too small to be divided, and two tensors that are divided, the last
+/// one unevenly.
 const std::vector<std::size_t> kCounts = {0, 1, 300, 4096, 5003};
 
 struct Case {
-    std::vector<int> devices{};  ///< of each replica
+    std::vector<int> devices{};  ///< the device of each replica
     DType dtype = DType::float32;
     ReduceOp op = ReduceOp::average;
     std::uint64_t seed = 1;
@@ -325,7 +326,8 @@ TEST_CASE("each wait for an event that is left out is found", "[gpu]") {
     REQUIRE_FALSE(finds_race(tested, -1));
     const int all = wait_calls.load(std::memory_order_relaxed);
     REQUIRE(all > 20);
-    // The work of the second step makes the waits of the first step necessary, so each of them must be found.
+    // The work of the second step makes the waits of the first step necessary. So the stand-in must notice it if any
+    // one of these waits is missing.
     std::vector<int> missed;
     for (int dropped = 0; dropped < all / 2; ++dropped) {
         if (!finds_race(tested, dropped)) {

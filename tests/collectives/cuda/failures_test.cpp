@@ -14,6 +14,7 @@
 #include "tests/collectives/cuda/elements.hpp"
 #include "tests/collectives/cuda/members.hpp"
 #include "tests/collectives/cuda/watched_host.hpp"
+#include "tests/support/gpu_kernels.hpp"
 #include "tests/support/gpu_stand_in/control.hpp"
 
 namespace rueda::tests {
@@ -29,7 +30,7 @@ void expect(bool is_true, const std::string& what) {
 }
 bool has(const Status& status, const std::string& part) { return status.message().find(part) != std::string::npos; }
 
-/// A tensor of 1000 float32 elements, all of which are the member's number + 1, and memory for the result.
+/// A tensor of 1000 float32 elements, and memory for the result. Each element is the member's number + 1.
 Segment ones(Member& member) {
     const std::vector<double> values(1000, member.number() + 1.0);
     return {.count = values.size(),
@@ -118,14 +119,18 @@ TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
 
 TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[gpu]") {
     std::atomic<int> failed{0};  // relaxed: only the number matters
-    run_members(2, 2, 23, [&failed](Member& member) {
-        auto communicator = member.connect();
+    run_members(3, 3, 23, [&failed](Member& member) {
+        auto communicator = member.connect({1, 2});
         const Segment segment = ones(member);
         member.meet();
         if (member.number() == 0) {
             gpu::fail_operation(1, cuda::kNcclRemoteError);
         }
         member.meet();
+        if (communicator == nullptr) {
+            return;
+        }
+        member.keep_memory();  // nothing orders the end of an aborted operation and the end of the member
         static_cast<void>(member.run(*communicator, {.segments = {&segment, 1}}));
         const auto end = Clock::now() + 10s;
         while (communicator->failed().is_ok() && failed.load(std::memory_order_relaxed) == 0) {
@@ -136,7 +141,8 @@ TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[g
             failed.fetch_add(1, std::memory_order_relaxed);
             expect(status.code() == ErrorCode::aborted, "another error");
             expect(has(status, "ncclRemoteError (6): remote process exited"), status.message());
-            expect(has(status, "(member " + std::to_string(member.number()) + " of 2)"), status.message());
+            const std::string number = std::to_string(member.number());
+            expect(has(status, "failed on rank " + number + " (its GPU " + number + "): "), status.message());
         }
         communicator->abort();
     });
@@ -151,7 +157,7 @@ TEST_CASE("a call of NCCL that fails has its name in the error", "[gpu]") {
             member.keep_memory();
             gpu::fail_call(function, 1, cuda::kNcclSystemError);
             const Status status = member.run(*communicator, {.segments = {&segment, 1}});
-            expect(status.code() == ErrorCode::aborted && has(status, function + " failed on GPU 0 (member 0 of 1)"),
+            expect(status.code() == ErrorCode::aborted && has(status, function + " failed on rank 0 (its GPU 0)"),
                    status.message());
             communicator->abort();
         });
@@ -194,7 +200,7 @@ TEST_CASE("with RUEDA_GPU_PATH=nccl, members without NCCL and on one device are 
     CHECK(refused(tables, 1, "share the device GPU-").empty());
     CHECK(refused(tables, 1, "ranks 0 (its GPU 0) and 1 (its GPU 0)").empty());
     tables.nccl.get_unique_id = [](cuda::NcclUniqueId*) { return cuda::kNcclSystemError; };
-    CHECK(refused(tables, 2, "rank 0: ncclGetUniqueId failed on GPU 0 (member 0 of 2): ncclSystemError").empty());
+    CHECK(refused(tables, 2, "rank 0: ncclGetUniqueId failed on rank 0 (its GPU 0): ncclSystemError").empty());
 }
 
 TEST_CASE("a stream that captures a graph is refused, and a query does not disturb the capture", "[gpu]") {
@@ -270,6 +276,18 @@ cuda::CudaResult no_wait(cuda::CudaStream /*stream*/, cuda::CudaEvent /*event*/,
 cuda::CudaResult wait_only_in(bool program, cuda::CudaStream stream, cuda::CudaEvent event, unsigned flags) {
     return (stream == program_stream) == program ? real_cuda.stream_wait_event(stream, event, flags)
                                                  : cuda::kCudaSuccess;
+}
+
+cuda::CudaResult no_launch(cuda::CudaFunction /*function*/, unsigned /*x*/, unsigned /*y*/, unsigned /*z*/,
+                           unsigned /*block_x*/, unsigned /*block_y*/, unsigned /*block_z*/, unsigned /*shared*/,
+                           cuda::CudaStream /*stream*/, void** /*arguments*/, void** /*extra*/) {
+    return cuda::kCudaSuccess;
+}
+cuda::CudaResult launch_in_program_stream(cuda::CudaFunction function, unsigned x, unsigned y, unsigned z,
+                                          unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                                          cuda::CudaStream /*stream*/, void** arguments, void** extra) {
+    return real_cuda.launch_kernel(function, x, y, z, block_x, block_y, block_z, shared, program_stream, arguments,
+                                   extra);
 }
 
 /// Runs a few allreduces with the given tables of functions. Returns whether the stand-in or a comparison of results
@@ -388,6 +406,11 @@ TEST_CASE("an abort that does nothing is found", "[gpu]") {
 TEST_CASE("a planted defect in the scratch memory of joined members is found", "[gpu]") {
     GpuTables planted = tables_of_stand_in();
     real_cuda = planted.cuda;
+    GpuTables with_kernels =
+        planted;  // with kernels, rueda_fill writes the neutral elements; no other kernel runs here
+    with_kernels.kernels = gpu::kKernelImage;
+    REQUIRE_FALSE(is_found(with_kernels, 1));
+    REQUIRE(gpu::calls("cuLaunchKernel") > 0);
     SECTION("neutral elements are not written") {
         planted.cuda.copy_async = [](cuda::DeviceAddress to, cuda::DeviceAddress from, std::size_t bytes,
                                      cuda::CudaStream stream) {
@@ -399,6 +422,14 @@ TEST_CASE("a planted defect in the scratch memory of joined members is found", "
                                      cuda::CudaStream) {
             return real_cuda.copy_async(to, from, bytes, program_stream);
         };
+    }
+    SECTION("the kernel that writes neutral elements does not run") {
+        planted = with_kernels;
+        planted.cuda.launch_kernel = no_launch;
+    }
+    SECTION("the kernel that writes neutral elements runs in another stream") {
+        planted = with_kernels;
+        planted.cuda.launch_kernel = launch_in_program_stream;
     }
     CHECK(is_found(planted, 1));
 }

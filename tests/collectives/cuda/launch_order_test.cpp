@@ -36,8 +36,8 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     CHECK(order.awaited(&b) == kNothing);
     order.leave(&b);
     CHECK(order.awaited(&a) == kNothing);
-    CHECK(order.enter(&b, 0, 2) == 8);  // the number is higher than every number so far, so a's batch is still the next
-                                        // one
+    // b gets a number that is higher than every number so far, so a's batch is still the next one.
+    CHECK(order.enter(&b, 0, 2) == 8);
     order.agree(&b, 8);
     CHECK(order.awaited(&a) == kNothing);
     CHECK(order.awaited(&b) == 1);
@@ -254,8 +254,8 @@ TEST_CASE("A set that is alone has no order, and a set that comes later cannot h
     CHECK((later.any && later.without_order == 4));
     CHECK(sets.is_asked(&first));
     CHECK_FALSE(sets.is_asked(&second));
-    sets.decide(&first, true);  // another member of the first set has other sets, so the members decided that the first
-                                // set gets an order
+    // The members decided that the first set gets an order, because another member of this set has other sets.
+    sets.decide(&first, true);
     const auto again = sets.add({.owner = &third, .set = 6, .rank = 0, .device = 0}, false);
     CHECK((again.any && !again.without_order));
     sets.remove(&first);

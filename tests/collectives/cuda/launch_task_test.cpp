@@ -170,7 +170,7 @@ struct Fixture {
         auto opened = Device::open(scripted_cuda(), 1, "kernels");
         REQUIRE(opened.is_ok());
         device = opened.value();
-        task = std::make_unique<LaunchTask>(*device, FailedMember{1, 4, 1});
+        task = std::make_unique<LaunchTask>(*device, FailedMember{1, 4, 1, 7});
         other = std::make_unique<LaunchTask>(*device, FailedMember{0, 2, 1});
         task->set_communicator(nccl, std::bit_cast<NcclCommunicator>(std::uintptr_t{7}), Packing::on);
         other->set_communicator(nccl, std::bit_cast<NcclCommunicator>(std::uintptr_t{8}), Packing::on);
@@ -270,8 +270,19 @@ TEST_CASE("a batch without elements waits for its tensors and calls nothing", "[
     CHECK(fixture.own.calls == Calls{"wait", "record"});
 }
 
-TEST_CASE("a member that has joined fills its scratch memory on the stream", "[unit]") {
+TEST_CASE("a member that has joined fills its scratch memory on the stream by a kernel", "[unit]") {
     Fixture fixture;
+    fixture.segment = {.count = 3000, .absent = 1};
+    static_cast<void>(fixture.batch());
+    fixture.task->begin({.segments = {&fixture.segment, 1}});
+    CHECK(fixture.task->step() == StepResult::done);
+    CHECK(fixture.own.calls ==
+          Calls{"allocate", "kernel 1", "group start", "all_reduce 3000", "group end", "look", "record"});
+}
+
+TEST_CASE("a member that has joined and has no kernels fills its scratch memory on the stream by copies", "[unit]") {
+    Fixture fixture;
+    fixture.task->set_communicator(fixture.nccl, std::bit_cast<NcclCommunicator>(std::uintptr_t{7}), Packing::off);
     fixture.segment = {.count = 3000, .absent = 1};
     static_cast<void>(fixture.batch());
     fixture.task->begin({.segments = {&fixture.segment, 1}});
@@ -305,7 +316,7 @@ TEST_CASE("an error in a group still ends the group, and gives the turn back", "
     CHECK(fixture.own.calls == Calls{"wait", "group start", "all_reduce 3", "group end"});
     CHECK(fixture.task->failed().code() == ErrorCode::aborted);
     CHECK(fixture.task->failed().message() ==
-          "ncclAllReduce failed on GPU 1 (member 1 of 4): ncclInvalidArgument (4): a text; NCCL's last error: the "
+          "ncclAllReduce failed on rank 7 (its GPU 1): ncclInvalidArgument (4): a text; NCCL's last error: the "
           "cable is cut; set NCCL_DEBUG=WARN to see where NCCL failed");
     CHECK(fixture.task->step() == StepResult::polling);  // the task never becomes done
     CHECK(fixture.task->end() == nullptr);
@@ -325,7 +336,7 @@ TEST_CASE("every function of NCCL that fails has its name in the error", "[unit]
         fixture.own.failures[call] = kNcclSystemError;
         fixture.task->begin(fixture.batch());
         CHECK(fixture.task->step() == StepResult::polling);
-        CHECK(fixture.task->failed().message().find(name + " failed on GPU 1") == 0);
+        CHECK(fixture.task->failed().message().find(name + " failed on rank 7 (its GPU 1)") == 0);
         CHECK(fixture.own.calls.back() != "record");
     }
 }

@@ -238,11 +238,12 @@ std::vector<std::byte> Member::get(const std::byte* memory, std::size_t bytes) {
                             stream_),
           "cuMemcpyAsync");
     // If another member has failed, this member's work may never end. A wait for the work would then never return, so
-    // this loop asks again and again, and has a time limit.
+    // this loop asks again and again, and has a time limit. It sleeps in between, because the members and the threads
+    // of the stand-in share the cores.
     const auto end = Clock::now() + kPatience;
     cuda::CudaResult state = cuda().stream_query(stream_);
     for (; state == cuda::kCudaNotReady && Clock::now() < end; state = cuda().stream_query(stream_)) {
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     check(state, "cuStreamQuery");
     gpu::host_access(staging, bytes, false);
@@ -305,7 +306,7 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
     gpu::reset(seed, devices);
     gpu::set_nccl_version(tables.nccl_version);
     gpu::register_kernels();
-    static_cast<void>(tables.cuda.init(0));  // load_cuda() does this in a real process
+    static_cast<void>(tables.cuda.init(0));  // in a real process, load_cuda() makes this call
     Meeting meeting(members);
     std::mutex mutex;
     std::vector<std::string> complaints;

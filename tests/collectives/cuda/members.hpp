@@ -43,7 +43,8 @@ struct Meeting {
         : members(count), offers(count), splits(count), barrier(static_cast<std::ptrdiff_t>(count)) {}
     using Set = std::vector<std::uint32_t>;
     /// Returns a mapping of the memory that the members of a set share. `place` is the position of the calling member
-    /// in the set. The n-th communicators that the members make of this set share one memory.
+    /// in the set. If the members make several communicators of this set, the n-th communicators of all members share
+    /// one memory.
     [[nodiscard]] std::shared_ptr<Arena> map_arena(const Set& set, std::size_t nth, std::uint32_t place);
 
     const std::uint32_t members;
@@ -52,7 +53,7 @@ struct Meeting {
     std::barrier<> barrier;                         ///< each member waits for all others
 
 private:
-    std::mutex mutex_;  // guards the next one
+    std::mutex mutex_;  // guards arenas_
     std::map<std::pair<Set, std::size_t>, base::UniqueFd> arenas_;
 };
 

@@ -181,6 +181,8 @@ TEST_CASE("two members on one device need a newer NCCL, its variable, and two pr
                    "NCCL 2.30.7 connects " + pair + ", only if NCCL_MULTI_RANK_GPU_ENABLE=1 is set"));
     all[1].shares_device = all[2].shares_device = true;
     CHECK(decide_all(all).is_ok());
+    CHECK(decision_of(all).value().shares_devices);
+    CHECK(decision_of(all).value().nccl_version == 23007);
     all[2].process = all[1].process;
     CHECK(contains(decide_all(all).status(), "in one process"));
     all[2].host = 78;  // numbers of processes are compared only within a host
@@ -203,6 +205,7 @@ TEST_CASE("members that NCCL cannot connect use the host's memory, for the same 
     CHECK(shared.value().reason.find("share the device") != std::string::npos);
     CHECK_FALSE(shared.value().may_change);  // the devices do not change
     CHECK(decision_of(members_of(3)).value().uses_nccl);
+    CHECK_FALSE(decision_of(members_of(3)).value().shares_devices);
 }
 
 TEST_CASE("a set has an order if a member has other sets", "[unit]") {
@@ -229,7 +232,7 @@ TEST_CASE("a member that uses NCCL without an order in another process set keeps
     CHECK(contains(decide_all(all).status(), "rank 1 uses NCCL in process set 3, whose operations have no order"));
 }
 
-TEST_CASE("members whose setting excludes NCCL need none", "[unit]") {
+TEST_CASE("members whose setting excludes NCCL need no NCCL", "[unit]") {
     auto all = members_of(2);
     for (Participant& one : all) {
         one.path = DevicePath::host;

@@ -160,7 +160,7 @@ TEST_CASE("reducescatter of shares that are equal and of others", "[gpu]") {
 }
 
 /// Runs an alltoall, a gather or a scatter. `rows_to(from, to)` tells how many rows a member sends to another one.
-/// Every member's input has the values of value_of(). In it, the parts for the members follow one another.
+/// Every member's input has the values of value_of(). The input contains the parts for the members, one after another.
 void exchange(Member& member, DeviceCommunicator& communicator, Operation operation,
               const std::function<std::int64_t(std::uint32_t from, std::uint32_t to)>& rows_to, bool drops) {
     Segment segment{.dtype = DType::uint16, .count = 4};

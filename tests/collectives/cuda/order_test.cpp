@@ -41,7 +41,7 @@ void ensure(bool is_true, const std::string& what) {
 
 /// The tensors of the batches.
 enum class Tensors : std::uint8_t {
-    for_nccl,     ///< NCCL reduces them
+    for_nccl,     ///< NCCL reduces all tensors
     mixed,        ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
     alternating,  ///< the first batch moves through the host's memory, the second one is for NCCL, and so on
     none_first    ///< the first batch has no tensors, and the others are for NCCL
@@ -120,8 +120,8 @@ private:
         return static_cast<double>((static_cast<std::size_t>(number_) * 31 + batch) * (member + 1) % 97);
     }
 
-    /// A batch of kind 0 has only a tensor for NCCL, a batch of kind 1 only a tensor that moves through the host's
-    /// memory, and any other batch has both.
+    /// A batch of kind 0 has only a tensor for NCCL. A batch of kind 1 has only a tensor that moves through the host's
+    /// memory. Any other batch has both tensors.
     [[nodiscard]] std::vector<Segment> segments_of_batch(std::size_t b, std::uint64_t kind) {
         std::vector<DType> dtypes;
         if (kind != 1) {
@@ -167,8 +167,8 @@ enum class Numbers : std::uint8_t { different, equal };
 
 /// The time that the devices may take for all batches. After this time they count as blocked.
 constexpr auto kPatience = 60s;
-/// The time limit for all batches in tests that expect a deadlock. If a device is only slow, such a test may take this
-/// for a deadlock.
+/// The time limit for all batches in tests that expect a deadlock. Such a test cannot tell a slow device from a
+/// deadlock.
 constexpr auto kShortPatience = 300ms;
 
 /// Returns whether all devices end all of their work within this time.
@@ -334,9 +334,9 @@ TEST_CASE("a batch waits for a batch of another set that was entered before it, 
     }
 }
 
-/// The members of a set must meet (wait for each other) before its first batch, and before a batch that follows a
-/// staged batch, because a member may be late if its device is busy. Before a batch without tensors the members do not
-/// meet, so they must meet before the next batch.
+/// The members of a set must meet (wait for each other) before two kinds of batches: the set's first batch, and a batch
+/// that follows a staged batch. The reason is that a member with a busy device may be late. The members do not meet
+/// before a batch without tensors, so they must meet before the next batch.
 TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[gpu][order]") {
     for (const Tensors tensors : {Tensors::for_nccl, Tensors::alternating, Tensors::none_first}) {
         run_members(2, 2, 82, [tensors](Member& member) {

@@ -55,6 +55,9 @@ TEST_CASE("many small tensors need few calls of NCCL and few kernels", "[gpu]") 
         [](Member& member) {
             const auto communicator = member.connect();
             allreduce(member, *communicator, mixed_batch(), {}, false);
+            if (communicator->last_call() != DeviceCall::packed_nccl_all_reduce) {
+                throw std::runtime_error("another call");
+            }
         },
         &tables);
     const std::vector<std::string> found = gpu::nccl_operations();
@@ -77,7 +80,8 @@ TEST_CASE("packed allreduces of all types and operations", "[gpu]") {
                 for (const bool with_factors : {false, true}) {
                     std::vector<Segment> segments = every_reduction(0, with_factors);
                     const std::vector<Segment> again = segments;
-                    segments.insert(segments.end(), again.begin(), again.end());  // so that none is single
+                    // Now each type and reduction has two tensors, which can be packed.
+                    segments.insert(segments.end(), again.begin(), again.end());
                     run_allreduces(member, *communicator, {segments, {}, with_factors, 1});
                     run_allreduces(member, *communicator, {segments, {}, !with_factors, 5});
                 }
@@ -227,7 +231,7 @@ TEST_CASE("a kernel that cannot be launched fails the batch", "[gpu]") {
         [](Member& member) {
             const auto communicator = member.connect();
             member.keep_memory();
-            gpu::fail_call("cuLaunchKernel", 2, collectives::cuda::kCudaLaunchFailed);  // the one that unpacks
+            gpu::fail_call("cuLaunchKernel", 2, collectives::cuda::kCudaLaunchFailed);  // the second launch unpacks
             allreduce(member, *communicator, many(50, {.reduce_op = ReduceOp::sum, .count = 7}), {}, false);
         },
         tables);

@@ -50,9 +50,9 @@ struct WatchedBatch {
 /// The phases and kinds of work that the steps of a task reported.
 struct Seen {
     std::set<LaunchPhase> phases;
-    std::set<StepWork> waits;         // the work that steps without progress reported in phases other than on_cpu
-    std::set<StepWork> waits_on_cpu;  // the work that steps without progress reported in the phase on_cpu
-    std::set<StepWork> works;         // the work that steps reported when they made progress
+    std::set<StepWork> waits;         // reported by steps without progress, in phases other than on_cpu
+    std::set<StepWork> waits_on_cpu;  // reported by steps without progress, in the phase on_cpu
+    std::set<StepWork> works;         // reported by steps that made progress
     std::set<LaunchPhase> phases_with_chunks;
 };
 
@@ -124,6 +124,7 @@ TEST_CASE("a batch in the host's memory says whether it waits for its inputs, fo
         assure(seen.waits.empty() || seen.waits == std::set{StepWork::device_wait}, "a wait for something else");
         assure(!seen.waits_on_cpu.contains(StepWork::device_wait), "the CPU's task waits for a device");
         assure(seen.works.contains(StepWork::copy_in), "no copy");
+        assure(communicator->last_call() == DeviceCall::copies, "another call");
         communicator->end()->make_wait(member.stream()).throw_if_failed();
     });
 }
@@ -135,6 +136,7 @@ TEST_CASE("a batch that takes both ways shows the phase of the part in progress"
         const Seen seen = look_until_done(*communicator, communicator->start(tensors.batch()));
         assure(seen.phases.contains(LaunchPhase::copies) && seen.phases.contains(LaunchPhase::on_cpu), "a phase");
         assure(seen.phases_with_chunks == std::set{LaunchPhase::on_cpu}, "chunks in another phase");
+        assure(communicator->last_call() == DeviceCall::nccl_all_reduce, "another call");
         communicator->end()->make_wait(member.stream()).throw_if_failed();
     });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests memory of the program that the plugin pins.
+// Tests how the plugin pins the program's memory.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstddef>

@@ -354,8 +354,8 @@ TEST_CASE("process sets that connect in different orders agree, and never block 
                 auto sets = two_sets(member, is_one_order || member.number() == 0 ? 0 : 1);
                 std::mt19937_64 random(seed * 10 + member.number());
                 for (OwnSet& set : sets) {
-                    set.left = Member::kOrderInterval - 1;  // so few batches that the members do not exchange their
-                                                            // offers again
+                    // So few batches follow that the members do not exchange their offers again.
+                    set.left = Member::kOrderInterval - 1;
                 }
                 run_in_own_order(member, sets, random);
                 for (const OwnSet& set : sets) {
@@ -448,7 +448,7 @@ TEST_CASE("a call of the driver that fails ends the member's batch with its name
 TEST_CASE("the end of a communicator waits for its copies, but not for ever", "[gpu][staged]") {
     run_members(1, 1, 61, [](Member& member) {
         member.set_path(DevicePath::host);
-        member.keep_memory();  // the copies still read it
+        member.keep_memory();  // when the member ends, the copies still read its memory
         auto communicator = member.connect();
         const Segment segment = tensor_of(member, DType::float32, 3000);
         const auto ready = member.runtime().record(member.stream());

@@ -51,7 +51,7 @@ void WatchedHost::note(const Batch& batch, std::size_t index) {
     switch (batch.operation) {
         case Operation::allgather:
             if (!gpu::is_known(segment.input)) {
-                return;  // the members exchange the places of their shared areas, which are no tensors
+                return;  // the input is no tensor but the place of a shared area, which the members exchange
             }
             in = locations[member_].first_dimension;
             out = 0;

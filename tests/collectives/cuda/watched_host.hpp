@@ -63,7 +63,7 @@ private:
     // Whether the batch in progress exchanges one number (OrderTask). The memory of numbers and offers is the plugin's
     // own, and no device uses it.
     bool exchanges_number_ = false;
-    collectives::Segment first_;  // of the batch in progress
+    collectives::Segment first_;  // the first tensor of the batch in progress
 };
 
 }  // namespace rueda::tests

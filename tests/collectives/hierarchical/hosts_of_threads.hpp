@@ -61,8 +61,8 @@ struct HostsShape {
                                                                          const HostsShape& shape);
 
 /// The ranks of several hosts, which run the same batches one after another. Each host has its own arena. Random
-/// numbers decide about the inputs, about the place of the tensors (in the arena or not; output in the input's memory
-/// or not), and about the order in which the ranks take steps. A rank overwrites the tensors of a batch as soon as its
+/// numbers decide the inputs, and the order in which the ranks take steps. They also decide whether a tensor lies in
+/// the arena, and whether an output uses the input's memory. A rank overwrites the tensors of a batch as soon as its
 /// part of the batch is done. Threads: one at a time, except step(), which the ranks' own threads may call at the same
 /// time.
 class HostsOfThreads {

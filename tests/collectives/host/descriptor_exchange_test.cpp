@@ -20,6 +20,7 @@
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/processes.hpp"
 #include "tests/support/ranks/thread_control_plane.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace rueda::collectives {
 namespace {
@@ -141,17 +142,9 @@ TEST_CASE("if no way of sharing works, all ranks get the same message with the r
     CHECK(ends[2] == ends[0]);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kNeedsDescriptorsItself = true;
-#elif defined(__has_feature)
-constexpr bool kNeedsDescriptorsItself = __has_feature(address_sanitizer);
-#else
-constexpr bool kNeedsDescriptorsItself = false;
-#endif
-
 TEST_CASE("if one rank has no free descriptor, all ranks fail, and the message names the rank and the reason",
           "[processes]") {
-    if (kNeedsDescriptorsItself) {
+    if (tests::kAddressSanitized) {
         WARN("the sanitizer looks at memory through pipes, and ends a process that can have none");
         return;
     }

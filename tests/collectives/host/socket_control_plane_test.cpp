@@ -233,7 +233,7 @@ TEST_CASE("a failed start leaves no path", "[processes]") {
     CHECK(folder.entries().empty());
 }
 
-TEST_CASE("a name that is in use is said to be", "[unit]") {
+TEST_CASE("the error says that a name is in use", "[unit]") {
     const std::string name = tests::fresh_socket_name();
     const auto other = listen_unix(name, 1);
     REQUIRE(other.is_ok());
@@ -440,7 +440,7 @@ TEST_CASE("a rank that dies in the middle of its message is named", "[processes]
     CHECK(ends[1] == ends[0]);
 }
 
-TEST_CASE("messages that cannot be are refused before memory is taken", "[processes]") {
+TEST_CASE("impossible messages are refused before memory is allocated for them", "[processes]") {
     struct Case {
         FrameHeader header;
         const char* expected;

@@ -15,7 +15,7 @@ Bytes with_byte(Bytes bytes, std::size_t at, int value) {
     return bytes;
 }
 
-TEST_CASE("a hello is taken apart as it was put together", "[unit]") {
+TEST_CASE("a parsed hello is equal to the encoded one", "[unit]") {
     const Bytes bytes = encode_hello({3, 8});
     REQUIRE(bytes.size() == kHelloBytes);
     const auto hello = parse_hello(bytes, 8);
@@ -38,7 +38,7 @@ TEST_CASE("a hello that does not fit is refused with the reason", "[unit]") {
     }
 }
 
-TEST_CASE("a header is checked before its length is believed", "[unit]") {
+TEST_CASE("a header with an impossible field or length is refused", "[unit]") {
     const FrameHeader header{FrameKind::broadcast, 5, 77, kMaxControlMessage};
     const Bytes good = encode_header(header);
     REQUIRE(good.size() == kFrameHeaderBytes);

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <span>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/gpus/cuda_aware_mpi.hpp"
 #include "collectives/wire.hpp"
 #include "tests/collectives/mpi/stand_in_mpi.hpp"
 #include "tests/collectives/plane_checks.hpp"
@@ -39,7 +41,47 @@ TEST_CASE("a control plane that initialised MPI also finalises it", "[unit]") {
     CHECK(mpi->diary == "init dup release free finalize ");
 }
 
-TEST_CASE("a start that somebody knows to be in vain ends at once, before the call that cannot be left", "[unit]") {
+TEST_CASE("an MPI that can send memory of GPUs is noted, and says so by one of two functions", "[unit]") {
+    const auto mpi = std::make_shared<StandIn>();
+    mpi->sends_memory_of_gpus = true;
+    auto opened = open_mpi_control_plane(mpi, in_time(10s));
+    REQUIRE(opened.is_ok());
+    CHECK(opened.value().notice.empty());
+    CHECK_THAT(opened.value().note, Catch::StartsWith("MPI can send memory of GPUs (it is CUDA-aware). Rueda does not "
+                                                      "use this: "));
+    opened.value().control_plane->close(false);
+
+    const std::string open_mpi = "MPIX_Query_cuda_support";
+    const std::string mpich = "MPIX_GPU_query_support";
+    const auto asks = [&](const std::string& name, void* function) {
+        return base::is_cuda_aware_mpi([&](const char* symbol) { return symbol == name ? function : nullptr; });
+    };
+    CHECK(asks(open_mpi, reinterpret_cast<void*>(+[] { return 1; })));
+    CHECK_FALSE(asks(open_mpi, reinterpret_cast<void*>(+[] { return 0; })));
+    CHECK(asks(mpich, reinterpret_cast<void*>(+[](int kind, int* answer) {
+                   *answer = kind == 0 ? 1 : 0;
+                   return MPI_SUCCESS;
+               })));
+    CHECK_FALSE(asks(mpich, reinterpret_cast<void*>(+[](int /*kind*/, int* answer) {
+                         *answer = 0;
+                         return MPI_SUCCESS;
+                     })));
+    CHECK_FALSE(asks(mpich, reinterpret_cast<void*>(+[](int /*kind*/, int* answer) {
+                         *answer = 1;
+                         return MPI_ERR_ARG;
+                     })));
+    CHECK_FALSE(asks("", nullptr));
+    // MPICH has both functions, and in some versions the one with Open MPI's name ends the process.
+    CHECK(base::is_cuda_aware_mpi([&](const char* symbol) -> void* {
+        return symbol == mpich ? reinterpret_cast<void*>(+[](int, int* answer) {
+            *answer = 1;
+            return MPI_SUCCESS;
+        })
+                               : reinterpret_cast<void*>(+[]() -> int { std::abort(); });
+    }));
+}
+
+TEST_CASE("a start that must fail ends at once, before the call of MPI that cannot be interrupted", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     mpi->answers = false;
     mpi->own_rank = 1;
@@ -169,7 +211,8 @@ TEST_CASE("somebody else's MPI is left as it was", "[unit]") {
 }
 
 /// The job of this test has only one rank, so the ranks of a communicator are easy to choose.
-TEST_CASE("a communicator is of the same ranks, or not, and is not looked at where that could disturb", "[unit]") {
+TEST_CASE("a communicator is compared with the ranks of the job, but not if MPI allows only serialized calls",
+          "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
     REQUIRE(opened.is_ok());
@@ -232,7 +275,7 @@ TEST_CASE("a serialised MPI is accepted with one line", "[unit]") {
     opened.value().control_plane->close(false);
 }
 
-TEST_CASE("an MPI that has ended is noticed, before and after", "[unit]") {
+TEST_CASE("the end of MPI is noticed by an open control plane and by a new one", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     mpi->is_initialized = true;
     auto opened = open_mpi_control_plane(mpi, in_time(10s));
@@ -273,8 +316,8 @@ TEST_CASE("lengths that other ranks make are compared with what is expected befo
     for (const std::uint64_t length : {kMaxControlMessage + 1, ~std::size_t{0}, std::size_t{1} << 63}) {
         auto [gathering, gathered] = told(length);
         const std::string text = fmt::format(
-            "InvalidArgument: allgather: the 1 ranks together gave more than the 67108864 bytes that are expected at "
-            "most, and rank 0 of them {}",
+            "InvalidArgument: allgather: the 1 ranks together gave more than the allowed 67108864 bytes; rank 0 gave "
+            "{}",
             length);
         CHECK(outcome(gathered->allgather(Bytes(3)).status()) == text);
         CHECK(outcome(gathered->barrier()) == text);  // the other ranks would get this error, too
@@ -291,7 +334,7 @@ TEST_CASE("lengths that other ranks make are compared with what is expected befo
     plane->close(true);
 }
 
-TEST_CASE("a wait has an end, and after it MPI is left alone", "[unit]") {
+TEST_CASE("after a timeout, no more calls of MPI are made", "[unit]") {
     const auto mpi = std::make_shared<StandIn>();
     auto opened = open_mpi_control_plane(mpi, in_time(50ms));
     REQUIRE(opened.is_ok());

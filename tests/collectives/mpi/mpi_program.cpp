@@ -289,7 +289,7 @@ std::string too_long() {
     ControlPlane& plane = *opened.value().control_plane;
     Transport& transport = *plane.transport();
     // The message is short, so MPI sends it at once. If a longer message waited for its receive, Open MPI 4.1.4 would
-    // copy the whole message from the sender's memory, and write past the end of the receiver's buffer.
+    // copy the whole message from the sender's memory. So it would write past the end of the receiver's buffer.
     static const Bytes sent = tests::pattern(101, 3);
     const int to = (plane.rank() + 1) % plane.size();
     const int from = (plane.rank() + plane.size() - 1) % plane.size();

@@ -114,8 +114,8 @@ TEST_CASE("lists that differ are told to all members", "[unit]") {
     launch.run();
     for (const int rank : {1, 3, 4}) {
         CHECK(launch.result(rank) ==
-              "Mismatch: init: ranks that meet have given different lists: rank 1: 1, 3, 4; rank 4: 1, 4; give the "
-              "same one in all of its members");
+              "Mismatch: init: the ranks of the new job were given different lists: rank 1: 1, 3, 4; rank 4: 1, 4; "
+              "give the same list to all of its members");
     }
     launch.begin(1, {1, 3, 4});  // the ranks can meet again with a correct list
     launch.begin(3, {1, 3, 4});
@@ -126,8 +126,8 @@ TEST_CASE("lists that differ are told to all members", "[unit]") {
 
 TEST_CASE("members that do not come are named, and may come later", "[unit]") {
     const std::string text =
-        "Timeout: start: of the ranks 0, 2, 3, 4 that are to be a job, 2, 4 did not come within 2 s "
-        "(RUEDA_START_TIMEOUT)";
+        "Timeout: start: some ranks did not come within 2 s (RUEDA_START_TIMEOUT): 2, 4; the ranks that are to be a "
+        "job are 0, 2, 3, 4";
     Launch launch;
     launch.begin(0, {0, 2, 3, 4}, 2s);
     launch.begin(3, {0, 2, 3, 4}, 2s);

@@ -205,7 +205,7 @@ TEST_CASE("all messages to a rank arrive before the end, even if no receive wait
     CHECK(pair.b.mpi->requests() == 0);
 }
 
-TEST_CASE("a message that nobody can have sent is refused before there is room for it", "[unit]") {
+TEST_CASE("a message that no rank of Rueda sends is refused before memory is allocated for it", "[unit]") {
     const int tag = 32001;  // the tag of the channel for messages between any two ranks
     const auto refused = [](std::size_t bytes, int from) {
         return fmt::format(

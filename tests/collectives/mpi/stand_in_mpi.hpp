@@ -64,10 +64,12 @@ public:
     std::vector<int> those_who_meet;
     std::function<void()> during_creation = [] {};  ///< called while a communicator is created
     bool is_between = false;                        ///< true: communicators count as intercommunicators
+    bool sends_memory_of_gpus = false;
 
     bool initialized() override { return is_initialized; }
     bool finalized() override { return is_finalized; }
     std::string library_version() override { return version; }
+    bool is_cuda_aware() override { return sends_memory_of_gpus; }
     Result<int> init_thread(int required) override {
         diary += required == MPI_THREAD_MULTIPLE ? "init " : "init(?) ";
         during_init();

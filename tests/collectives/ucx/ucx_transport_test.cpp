@@ -298,8 +298,8 @@ TEST_CASE("a send to a peer over UCX that has gone fails too, and a long one in 
     two.b->close();
     two.until([&] { return two.worker_of_a->loss_of(1).has_value(); });
     const auto noticed = two.worker_of_a->loss_of(1)->noticed;
-    // Rank 1 is lost, so the send below is not passed to UCX. The receive below must wait nevertheless, because a
-    // message could have arrived before the loss.
+    // Rank 1 is lost, so the send below is not passed to UCX. The receive below must still wait, because a message
+    // could have arrived before the loss.
     Bytes room(10);
     const std::vector<Transport::Ticket> tickets{in_progress, two.a->send(1, Channel::data, sent).value(),
                                                  two.a->receive(1, Channel::data, room).value()};

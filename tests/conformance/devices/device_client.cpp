@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "collectives/rows.hpp"
+#include "core/messages/operation.hpp"
 #include "core/operations/groups.hpp"
 #include "core/operations/requests.hpp"
 #include "tests/support/gpu_stand_in/api.hpp"
@@ -150,8 +152,11 @@ public:
         fetch();
         return is_ready;
     }
-    Tensor output(std::size_t /*index*/) override {
-        throw std::logic_error("an operation on a GPU has no output of its own");
+    Tensor output(std::size_t index) override { return outputs_.at(index); }
+    /// `outputs` are tensors that this client has made. They lie in memory that `kept` owns.
+    void keep(std::vector<Tensor> outputs, std::shared_ptr<void> kept) {
+        outputs_ = std::move(outputs);
+        kept_ = std::move(kept);
     }
     std::vector<std::int64_t> received_splits() override { return completion_.received_splits; }
     /// See RuntimePending.
@@ -174,6 +179,8 @@ public:
 
 private:
     core::Runtime& runtime_;
+    std::shared_ptr<void> kept_;  // is freed after the stage, which copies into it
+    std::vector<Tensor> outputs_;
     std::unique_ptr<Stage> stage_;
     core::Completion completion_;
     std::mutex mutex_;  // several threads may wait for one operation
@@ -194,7 +201,7 @@ struct SplitsOnGpu {
 }  // namespace
 
 DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_(gpu::open_cuda()) {
-    static_cast<void>(gpu::open_nccl());  // opens the stand-in for NCCL here, so that the plugin finds it
+    static_cast<void>(gpu::open_nccl());  // loads the stand-in for NCCL now, so that the plugin finds the stand-in
     auto set = host_.runtime().process_sets().find(host_.identity().id);
     set_ = host_.identity().is_world() ? host_.runtime().shared_world() : std::move(set).value();
     check_call(cuda_.init(0), "cuInit");
@@ -339,29 +346,100 @@ Result<PendingPointer> DeviceClient::call_reduce(Form form, const std::string& n
     });
 }
 
+template <class Make>
+Result<PendingPointer> DeviceClient::start_members(const std::string& name, std::size_t count,
+                                                   std::vector<Tensor> tensors, std::vector<Tensor> outputs,
+                                                   std::shared_ptr<void> kept, Make&& make) {
+    on_device_.fetch_add(1, std::memory_order_relaxed);
+    core::Runtime& runtime = host_.runtime();
+    auto pending = std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors),
+                                                   static_cast<std::uint32_t>(count));
+    pending->keep(std::move(outputs), std::move(kept));
+    pending->completion().make_room(count);
+    auto use = runtime.use_device(*set_, rank_stream_);
+    Status status = use.status();
+    std::vector<std::string> names;
+    std::vector<Request> requests(count);
+    for (std::size_t i = 0; i < count && status.is_ok(); ++i) {
+        names.push_back(core::name_of_member(name, i, count));
+        requests[i].member = static_cast<std::uint32_t>(i);
+        status = make(pending->stage(), i, requests[i]);
+        requests[i].device = requests[i].is_refused ? nullptr : use.value();
+    }
+    if (status.is_ok()) {
+        status = runtime.start_group(*set_, name, names, requests, pending->completion());
+    }
+    if (!status.is_ok()) {
+        pending->take_as_ended();
+        return status;
+    }
+    return PendingPointer(std::move(pending));
+}
+
 Result<PendingPointer> DeviceClient::start_group(const std::string& name, const std::vector<Tensor>& tensors,
                                                  const Reduce& reduce) {
     if (tensors.empty()) {
         return host_.start_group(name, tensors, reduce);
     }
+    return start_members(name, tensors.size(), tensors, {}, nullptr,
+                         [&](const Stage& stage, std::size_t i, Request& request) {
+                             const rueda_tensor tensor = stage.on_gpu(tensors[i]);
+                             return core::make_allreduce(tensor, tensor, options(reduce), request);
+                         });
+}
+
+/// The scenarios let Rueda allocate the outputs. Rueda allocates no memory of a GPU, so this client does it.
+Result<PendingPointer> DeviceClient::start_grouped_reducescatter(const std::string& name,
+                                                                 const std::vector<Tensor>& tensors,
+                                                                 const Reduce& reduce) {
+    if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), is_sane)) {
+        return host_.start_grouped_reducescatter(name, tensors, reduce);
+    }
+    std::vector<Tensor> outputs;
+    auto memory = std::make_shared<std::vector<std::vector<std::byte>>>();
+    for (const Tensor& tensor : tensors) {
+        Tensor output = tensor;
+        if (!tensor.shape.empty()) {
+            output.shape[0] = collectives::rows_of_member(tensor.shape[0], static_cast<std::uint32_t>(rank()),
+                                                          static_cast<std::uint32_t>(size()))
+                                  .count;
+        }
+        memory->emplace_back(output.bytes());
+        output.data = output.bytes() > 0 ? memory->back().data() : nullptr;
+        outputs.push_back(output);
+    }
+    std::vector<Tensor> all = tensors;
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    return start_members(name, tensors.size(), std::move(all), outputs, std::move(memory),
+                         [&](const Stage& stage, std::size_t i, Request& request) {
+                             const rueda_tensor output = stage.on_gpu(outputs[i]);
+                             return core::make_reducescatter(stage.on_gpu(tensors[i]), &output, rank(), size(),
+                                                             options(reduce), request);
+                         });
+}
+
+Result<PendingPointer> DeviceClient::start_message(bool sends, const Tensor& tensor, int peer, std::int32_t tag) {
+    if (!is_sane(tensor)) {  // an empty message needs no GPU
+        return sends ? host_.start_send(tensor, peer, tag) : host_.start_receive(tensor, peer, tag);
+    }
     on_device_.fetch_add(1, std::memory_order_relaxed);
     core::Runtime& runtime = host_.runtime();
-    auto pending = std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors),
-                                                   static_cast<std::uint32_t>(tensors.size()));
-    pending->completion().make_room(tensors.size());
-    auto use = runtime.use_device(*set_, rank_stream_);
-    Status status = use.status();
-    std::vector<std::string> names;
-    std::vector<Request> requests(tensors.size());
-    for (std::size_t i = 0; i < tensors.size() && status.is_ok(); ++i) {
-        names.push_back(core::name_of_member(name, i, tensors.size()));
-        requests[i].member = static_cast<std::uint32_t>(i);
-        const rueda_tensor tensor = pending->stage().on_gpu(tensors[i]);
-        status = core::make_allreduce(tensor, tensor, options(reduce), requests[i]);
-        requests[i].device = requests[i].is_refused ? nullptr : use.value();
-    }
+    auto pending = std::make_unique<DevicePending>(
+        runtime, std::make_unique<Stage>(cuda_, context_, stream_, std::span(&tensor, 1)), 1);
+    core::MessageRequest request;
+    request.sends = sends;
+    request.peer = job_rank_of(peer);
+    request.tag = tag;
+    request.set = {set_, &set_->identity()};
+    request.dtype = tensor.dtype;
+    request.bytes = tensor.bytes();
+    request.memory = static_cast<std::byte*>(pending->stage().on_gpu(tensor).data);
+    Status status = runtime.use_device(rank_stream_, request);
     if (status.is_ok()) {
-        status = runtime.start_group(*set_, name, names, requests, pending->completion());
+        if (!sends) {
+            pending->completion().expect_launches(1);
+        }
+        status = runtime.start(std::move(request), pending->completion());
     }
     if (!status.is_ok()) {
         pending->take_as_ended();

@@ -16,7 +16,8 @@ namespace rueda::tests {
 /// A client whose operations run on a simulated GPU. The scenarios of the suite have their tensors in the CPU's memory:
 /// this class copies the tensors of an operation to the GPU before the call and copies them back when the operation has
 /// ended. It copies the inputs back as well, so that the scenarios notice it if the GPU writes to an input. Operations
-/// that have no tensor (barriers, joins), and groups and outputs that Rueda allocates, run in the CPU's memory.
+/// that have no tensor (barriers, joins), and those whose outputs Rueda must allocate because only it learns their
+/// sizes (a grouped allgather), run in the CPU's memory.
 class DeviceClient : public Client {
 public:
     /// `host` must outlive this object. `device` is the number of the simulated GPU.
@@ -50,14 +51,12 @@ public:
         return host_.start_grouped_allgather(name, tensors);
     }
     Result<PendingPointer> start_grouped_reducescatter(const std::string& name, const std::vector<Tensor>& tensors,
-                                                       const Reduce& reduce) override {
-        return host_.start_grouped_reducescatter(name, tensors, reduce);
-    }
+                                                       const Reduce& reduce) override;
     Result<PendingPointer> start_send(const Tensor& tensor, int peer, std::int32_t tag) override {
-        return host_.start_send(tensor, peer, tag);
+        return start_message(true, tensor, peer, tag);
     }
     Result<PendingPointer> start_receive(const Tensor& tensor, int peer, std::int32_t tag) override {
-        return host_.start_receive(tensor, peer, tag);
+        return start_message(false, tensor, peer, tag);
     }
     Status barrier() override { return host_.barrier(); }
     Result<int> join(bool counted) override { return host_.join(counted); }
@@ -71,6 +70,12 @@ public:
 private:
     template <class Make>
     Result<PendingPointer> call(Form form, const std::string& name, std::vector<Tensor> tensors, Make&& make);
+    /// Starts a group. `tensors` are all tensors of its members. `make(stage, i, request)` makes the request of member
+    /// i.
+    template <class Make>
+    Result<PendingPointer> start_members(const std::string& name, std::size_t count, std::vector<Tensor> tensors,
+                                         std::vector<Tensor> outputs, std::shared_ptr<void> kept, Make&& make);
+    Result<PendingPointer> start_message(bool sends, const Tensor& tensor, int peer, std::int32_t tag);
     [[nodiscard]] rueda_options options(const Reduce& reduce = {}) const;
     [[nodiscard]] int job_rank_of(int rank) const;
 

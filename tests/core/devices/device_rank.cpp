@@ -34,7 +34,7 @@ base::Config DeviceRank::settings() {
 
 DeviceRank::DeviceRank(RankContext& context, int device, const base::Config& config)
     : context_(context), device_(device), cuda_(gpu::open_cuda()) {
-    static_cast<void>(gpu::open_nccl());  // loads the stand-in now, so that the plugin finds it
+    static_cast<void>(gpu::open_nccl());  // loads the stand-in for NCCL now, so that the plugin finds the stand-in
     check(cuda_.init(0), "cuInit");
     collectives::cuda::CudaDevice handle = 0;
     check(cuda_.device_get(&handle, device_), "cuDeviceGet");
@@ -213,10 +213,14 @@ void begin_devices() {
 namespace {
 
 void run_with(int ranks, const std::function<int(int rank)>& device_of, const std::function<void(DeviceRank&)>& body,
-              const base::Config& config) {
+              const base::Config& config, const std::string& hosts = {}) {
     begin_devices();
     const RanksResult result = run_ranks(ranks, [&](RankContext& context) {
-        DeviceRank rank(context, device_of(context.rank()), config);
+        base::Config own = config;
+        if (!hosts.empty()) {
+            own.hostname = std::string("host-") + hosts.at(static_cast<std::size_t>(context.rank()));
+        }
+        DeviceRank rank(context, device_of(context.rank()), own);
         body(rank);
         rank.synchronize();
     });
@@ -231,6 +235,11 @@ void run_with(int ranks, const std::function<int(int rank)>& device_of, const st
 void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body, const base::Config& config) {
     run_with(
         ranks, [](int rank) { return rank; }, body, config);
+}
+
+void run_on_hosts(const std::string& hosts, const std::function<void(DeviceRank&)>& body) {
+    run_with(
+        static_cast<int>(hosts.size()), [](int rank) { return rank; }, body, DeviceRank::settings(), hosts);
 }
 
 void run_on_one_device(int ranks, const std::function<void(DeviceRank&)>& body) {

@@ -81,8 +81,8 @@ public:
     /// Connects the ranks by an allreduce of one element, named "x". Then holds back all work of a device. All ranks
     /// must call this function.
     void connect_and_hold(int device, float* data);
-    /// Does the same as connect_and_hold(). Then starts another allreduce. It is launched, but cannot end while the
-    /// device's work is held back.
+    /// Does the same as connect_and_hold(). Then starts another allreduce. This allreduce is launched, but cannot end
+    /// while the device's work is held back.
     void launch_while_held(int device, float* data, core::Completion& completion);
     /// Waits until all ranks have entered this phase.
     void meet(const std::string& phase);
@@ -124,6 +124,10 @@ void begin_devices();
 /// nothing was left behind, and that the stand-in found no misuse.
 void run_on_devices(int ranks, const std::function<void(DeviceRank&)>& body,
                     const base::Config& config = DeviceRank::settings());
+
+/// Like run_on_devices(), with one rank for each letter. The letter names the rank's host: "aab" means two ranks on
+/// host a and one on host b.
+void run_on_hosts(const std::string& hosts, const std::function<void(DeviceRank&)>& body);
 
 /// Like run_on_devices(), but all ranks share one simulated device.
 void run_on_one_device(int ranks, const std::function<void(DeviceRank&)>& body);

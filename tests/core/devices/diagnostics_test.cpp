@@ -255,9 +255,10 @@ public:
     }
 
 private:
-    /// For each measured batch, the library calls cuEventElapsedTime() twice. If it measures only one device, it makes
-    /// at most eight calls in three steps: six for the batches of these steps, and two for the previous batch, whose
-    /// end it may notice only during these steps. So more than eight calls mean that both devices are measured.
+    /// For each measured batch, the library calls cuEventElapsedTime() twice. If the library measures only one device,
+    /// it makes at most eight calls in three steps. Six calls are for the batches of these steps. Two calls are for the
+    /// batch before them, because the library may notice the end of that batch late. So more than eight calls mean that
+    /// both devices are measured.
     void decide() noexcept {
         constexpr std::size_t kMostSteps = 100;
         const std::size_t calls = gpu::calls("cuEventElapsedTime");

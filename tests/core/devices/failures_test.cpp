@@ -122,7 +122,7 @@ TEST_CASE("an abort ends operations that a device still works on", "[failures]")
         const Status ended = rank.runtime().wait(completion, 20);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "the loss is not finite"));
-        RUEDA_RANK_CHECK(took.count() < 5);
+        RUEDA_RANK_CHECK(took.count() < 1);
         rank.meet("aborted");
         // no rank called ncclCommFinalize, which waits for the other ranks
         RUEDA_RANK_CHECK(gpu::calls("ncclCommFinalize") == ends);
@@ -147,6 +147,9 @@ TEST_CASE("an error of NCCL after the launch ends the job with NCCL's text", "[f
         rank.start_allreduce("x", data, 1, completion).throw_if_failed();
         const Status ended = rank.runtime().wait(completion, 20);
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "ncclSystemError"));
+        // the stand-in lets the first operation fail that it executes, on whichever rank
+        RUEDA_RANK_CHECK(contains(ended, "failed on rank 0 (its GPU 0)") ||
+                         contains(ended, "failed on rank 1 (its GPU 1)"));
     });
 }
 

@@ -271,6 +271,9 @@ void mistakes(Gpu& gpu) {
     stream.type = 7;
     expect_error(rueda::ErrorCode::invalid_argument, "the type of the device is 7",
                  [&] { rueda::allreduce("x", view, rueda::AllreduceOptions{.device = stream}); });
+    stream = {RUEDA_CPU, -1, nullptr};  // -1 is PyTorch's index of the CPU
+    expect_error(rueda::ErrorCode::invalid_argument, "the index of the device is -1",
+                 [&] { rueda::allreduce("x", view, rueda::AllreduceOptions{.device = stream}); });
     expect_error(rueda::ErrorCode::invalid_argument, "on GPU 63", [&] {
         rueda::allreduce("x", view, rueda::AllreduceOptions{.device = rueda::cuda_stream(63, nullptr)});
     });
@@ -334,14 +337,22 @@ void sums_in_different_orders(Gpu& gpu, std::vector<rueda::ProcessSet> sets) {
     }
 }
 
-/// The last rank dies in the middle of large allreduces. The others must get an error soon, and must not hang.
+/// The last rank dies in the middle of large allreduces. The others must get an error within a second, in addition to
+/// the time of an allreduce.
 void loses_a_rank(Gpu& gpu) {
     float* const gradient = gpu.put(std::vector<float>(8'000'000, 1.0F));
     const rueda::TensorView view = view_of(gradient, 8'000'000);
+    auto began = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    };
     const auto reduce = [&] {
+        began = std::chrono::steady_clock::now();
         rueda::allreduce("large", view, rueda::AllreduceOptions{.op = rueda::ReduceOp::max, .device = gpu.stream()});
     };
+    reduce();  // the first operation also compiles the kernels, and connects the ranks
     reduce();
+    const double limit = 1 + seconds();
     if (rueda::rank() + 1 == rueda::size()) {
         const rueda::Handle handle = rueda::allreduce_async(
             "large", view, rueda::AllreduceOptions{.op = rueda::ReduceOp::max, .device = gpu.stream()});
@@ -352,8 +363,10 @@ void loses_a_rank(Gpu& gpu) {
             reduce();
         }
     } catch (const rueda::Aborted& error) {
-        std::printf("rank %d has no peer any more: %s\n", rueda::rank(), error.what());
+        const double took = seconds();
+        std::printf("rank %d has no peer any more, after %.3f s: %s\n", rueda::rank(), took, error.what());
         std::fflush(stdout);
+        check(took < limit, "the death of a rank was noticed too late");
     }
     // This rank had opened GPU memory of the dead rank. Its GPU must still work.
     const std::vector<float> ones(100'000, 1.0F);
@@ -364,7 +377,7 @@ void loses_a_rank(Gpu& gpu) {
 
 #ifndef RUEDA_ON_A_REAL_GPU
 /// Rank 1 is killed while the GPUs of all ranks work on an operation that cannot end. The other ranks must learn of it
-/// within seconds.
+/// within a second.
 int dies_with_work_in_flight(Gpu& gpu) {
     average_gradients(gpu);
     const rueda::TensorView view = view_of(gpu.put({1.0F}), 1);
@@ -382,7 +395,8 @@ int dies_with_work_in_flight(Gpu& gpu) {
     const auto began = std::chrono::steady_clock::now();
     expect_error(rueda::ErrorCode::aborted, "rank 1", [&] { handle.wait(); });
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    check(took.count() < 5, "the end of rank 1 was noticed too late");
+    std::printf("noticed after %.3f s\n", took.count());
+    check(took.count() < 1, "the end of rank 1 was noticed too late");
     try {
         rueda::shutdown();
     } catch (const rueda::Error&) {  // shutdown() throws the reason of the abort again
@@ -392,9 +406,10 @@ int dies_with_work_in_flight(Gpu& gpu) {
 }
 
 /// Rank 1 is killed before its GPU has filled its part of the GPU memory that the ranks share. The other ranks wait for
-/// this part, and must learn of the death within seconds.
+/// this part, and must learn of the death within a second.
 int dies_with_shared_memory(Gpu& gpu) {
     constexpr std::int64_t kCount = 1'000'000;
+    constexpr double kPause = 0.5;  // seconds until rank 1 dies
     const rueda::TensorView view = view_of(gpu.put(std::vector<float>(kCount, 1.0F)), kCount);
     const rueda::AllreduceOptions options{.device = gpu.stream()};
     rueda::allreduce("before", view, options);
@@ -404,13 +419,14 @@ int dies_with_shared_memory(Gpu& gpu) {
     }
     const rueda::Handle handle = rueda::allreduce_async("in flight", view, options);
     if (rueda::rank() == 1) {
-        ::usleep(500'000);  // the other ranks may be in any state at this moment
+        ::usleep(static_cast<useconds_t>(kPause * 1e6));  // the other ranks may be in any state at this moment
         static_cast<void>(std::raise(SIGKILL));
     }
     const auto began = std::chrono::steady_clock::now();
     expect_error(rueda::ErrorCode::aborted, "rank 1", [&] { handle.wait(); });
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    check(took.count() < 5, "the end of rank 1 was noticed too late");
+    std::printf("noticed after %.3f s\n", took.count() - kPause);
+    check(took.count() - kPause < 1, "the end of rank 1 was noticed too late");
     try {
         rueda::shutdown();
     } catch (const rueda::Error&) {  // shutdown() throws the reason of the abort again
@@ -423,8 +439,9 @@ int dies_with_shared_memory(Gpu& gpu) {
 
 }  // namespace
 
-/// The first argument is "share" if all ranks use one device. If there is a second argument, one rank then dies. With
-/// "killed", a rank dies while its device works, and with "killed-ipc" while the ranks use GPU memory that they share.
+/// The first argument is "share" if all ranks use one device without NCCL, and "share-nccl" if NCCL connects them
+/// although they use one device. If there is a second argument, one rank then dies. With "killed", a rank dies while
+/// its device works, and with "killed-ipc" while the ranks use GPU memory that they share.
 int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);
@@ -433,9 +450,9 @@ int main(int argc, char** argv) {
     rueda::init();
     const std::string sharing = argc > 1 ? argv[1] : "own";
 #ifdef RUEDA_ON_A_REAL_GPU
-    Gpu gpu(sharing == "share" ? 0 : rueda::local_device());
+    Gpu gpu(sharing.starts_with("share") ? 0 : rueda::local_device());
 #else
-    Gpu gpu(sharing == "share" || sharing == "killed-ipc" ? 0 : rueda::rank());
+    Gpu gpu(sharing.starts_with("share") || sharing == "killed-ipc" ? 0 : rueda::rank());
     if (sharing == "killed" || sharing == "killed-ipc") {
         return sharing == "killed" ? dies_with_work_in_flight(gpu) : dies_with_shared_memory(gpu);
     }

@@ -123,6 +123,21 @@ TEST_CASE("memory whose use the ranks disagree about is not registered", "[memor
     });
 }
 
+TEST_CASE("ranks on several hosts use NCCL, and register no memory", "[memory]") {
+    warm_up();
+    const Calls registrations("ncclCommRegister");
+    const Calls allreduces("ncclAllReduce");
+    run_on_hosts("aab", [&](DeviceRank& rank) {
+        float* const data = rank.allocate_with_rueda(std::vector<float>(100, 1.0F));
+        rank.allreduce("gradient", data, 100);
+        RUEDA_RANK_CHECK(rank.get(data, 100) == std::vector<float>(100, 3.0F));
+        rank.meet("counted");
+        RUEDA_RANK_CHECK(allreduces.count() == 3);
+        RUEDA_RANK_CHECK(registrations.count() == 0);
+        rank.deallocate(data);
+    });
+}
+
 TEST_CASE("all operations take memory of Rueda", "[memory]") {
     begin_devices();
     const Calls registrations("ncclCommRegister");

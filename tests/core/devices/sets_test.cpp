@@ -150,7 +150,7 @@ TEST_CASE("a process set that comes after a set that was alone moves its tensors
         sets.push_back({std::move(set).value(), id.value(), {0, 1}});
         sum_in_random_order(rank, sets, 4, 2);
     });
-    CHECK(elements_of_nccl() - before == 2 * (1 + 4) * kCount);  // those of the world
+    CHECK(elements_of_nccl() - before == 2 * (1 + 4) * kCount);  // only the operations of the world used NCCL
 }
 
 TEST_CASE("a process set can be removed while others go on", "[sets]") {

@@ -75,7 +75,7 @@ struct Job {
     void finish(std::uint32_t member) { set.catch_up(member); }
 };
 
-TEST_CASE("a call that stays undone is reported, and again with growing intervals") {
+TEST_CASE("a call that is not executed is reported, and reported again after longer and longer intervals") {
     Job job;
     BatchWatch watch = job.watch(0);
     CHECK_FALSE(job.look(watch, 1 * kSecond));  // no batch is under way
@@ -88,9 +88,8 @@ TEST_CASE("a call that stays undone is reported, and again with growing interval
     const auto finding = job.look(watch, 12 * kSecond);
     REQUIRE(finding);
     const std::string* const report = &finding->text;
-    CHECK_THAT(*report,
-               Catch::StartsWith("the 3rd unnamed operation of this process set was announced by all ranks 10 seconds "
-                                 "ago and is still not done: a rank does not get on with it"));
+    CHECK_THAT(*report, Catch::StartsWith("the 3rd unnamed operation of this process set was announced by all ranks 10 "
+                                          "seconds ago and is still not done: a rank makes no progress"));
     CHECK_THAT(*report, Catch::Contains("rank 1 (pid " + std::to_string(getpid()) + "): ") &&
                             Catch::Contains("; has not responded for 10 s"));
     CHECK_THAT(*report, Catch::Contains("; done: no rank; not done: ranks 0, 1\n"));
@@ -144,7 +143,7 @@ TEST_CASE("the report has the stacks of the ranks that are behind, and comes whe
         return watch.tick(seconds * kSecond, job.source_with_stacks(seconds * kSecond));
     };
     CHECK_FALSE(look(1));
-    CHECK_FALSE(look(11));  // it asks
+    CHECK_FALSE(look(11));  // the watch asks rank 1 for its stack, which has not come yet
     const auto behind = look(12);
     REQUIRE(behind);
     CHECK(job.asked == std::vector<std::vector<std::int32_t>>{{1}, {1}});
@@ -199,8 +198,8 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     counts = {{{.staged = 127, .reduced = 125}, {.staged = 125, .reduced = 124}}};
     job.moved = {4, 1};
     CHECK_FALSE(look(1));
-    CHECK_FALSE(look(11));          // the thread that drives progress has not answered
-    CHECK(part(look(12)).empty());  // it does not answer
+    CHECK_FALSE(look(11));          // the thread that drives progress has not answered yet
+    CHECK(part(look(12)).empty());  // the thread did not answer in time, so the report names no part
     answer = {.is_there = true, .chunks = collectives::BatchChunks{.first = 105, .count = 64}};
     const auto input = look(40);
     CHECK(part(input) == "its input of chunk 21 of 64");

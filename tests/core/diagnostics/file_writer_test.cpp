@@ -34,7 +34,7 @@ bool has_soon(const std::filesystem::path& path, const std::string& text) {
     return content_of(path) == text;
 }
 
-/// Returns whether the complaint is an error. A complaint about a slow disk is not.
+/// Returns whether the complaint is an error. A complaint about a slow disk is not an error.
 bool is_failure(const std::optional<std::string>& complaint) {
     return complaint && complaint->find("does not answer") == std::string::npos;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/cuda/plugin_interface.hpp"
 #include "core/diagnostics/batch_watch.hpp"
 #include "core/negotiation/device_state.hpp"
 #include "tests/core/negotiation/members.hpp"
@@ -21,6 +22,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 using Phase = DeviceState::Phase;
 using Inputs = DeviceState::Inputs;
+using Call = collectives::DeviceCall;
 
 /// A job of three ranks with one GPU each. This process plays all of them.
 struct GpuJob {
@@ -62,10 +64,11 @@ struct GpuJob {
         }
     }
     /// Simulates that the member has launched the batch at position 0 on its GPU.
-    void launch(std::uint32_t member, Inputs inputs) {
+    void launch(std::uint32_t member, Inputs inputs, Call call = Call::unknown) {
         set.catch_up(member);
         auto& cursor = set.memory().cursor(member);
-        cursor.device.store(DeviceState{.inputs = inputs, .device = static_cast<std::int32_t>(member)}.word());
+        cursor.device.store(
+            DeviceState{.inputs = inputs, .device = static_cast<std::int32_t>(member), .call = call}.word());
         cursor.launched_ns.store(1 * kSecond);
         cursor.launched.store(1);
     }
@@ -76,18 +79,19 @@ struct GpuJob {
     }
 };
 
-TEST_CASE("the word of a rank's GPU keeps all values") {
+TEST_CASE("the state of a rank's GPU is the same after it was stored in one word") {
     const DeviceState state{.phase = Phase::launching, .inputs = Inputs::ready, .device = 7};
     CHECK(DeviceState::of(state.word()) == state);
-    const DeviceState waiting{.phase = Phase::waits_for_set, .device = 200, .set = 1'000'000};
+    const DeviceState waiting{
+        .phase = Phase::waits_for_set, .device = 200, .set = 1'000'000, .call = Call::peer_kernels};
     CHECK(DeviceState::of(waiting.word()) == waiting);
     CHECK(DeviceState::of(0) == DeviceState{.phase = Phase::idle, .inputs = Inputs::unknown, .device = -1, .set = -1});
 }
 
 TEST_CASE("a launched operation that does not end is reported with what each GPU does") {
     GpuJob job;
-    job.launch(0, Inputs::ready);
-    job.launch(1, Inputs::awaited);
+    job.launch(0, Inputs::ready, Call::packed_nccl_all_reduce);
+    job.launch(1, Inputs::awaited, Call::peer_kernels);
     job.launch(2, Inputs::unknown);
     LaunchWatch watch = job.watch(0);
     LaunchWatch other = job.watch(1);
@@ -104,13 +108,15 @@ TEST_CASE("a launched operation that does not end is reported with what each GPU
     CHECK_FALSE(finding->shut_down);
     CHECK_THAT(finding->text,
                Catch::StartsWith("the allreduce of tensor 'w' and 2 more was launched on the GPUs of all ranks 12 "
-                                 "seconds ago and is still not done: a GPU does not get on with it\n"
+                                 "seconds ago and is still not done: a GPU makes no progress\n"
                                  "  Probable cause: the GPU of rank 1 has not done the work that the program put into "
                                  "its stream before the call; a kernel of the program may hang\n"
                                  "  tensor 'w': not done for 12 s; done: rank 2; not done: ranks 0, 1\n"));
-    CHECK_THAT(finding->text, Catch::Contains("launched it on GPU 0 12 s ago; its input is ready, and the GPU has not "
-                                              "done it") &&
-                                  Catch::Contains("launched it on GPU 1 12 s ago; the GPU has not come to it") &&
+    CHECK_THAT(finding->text, Catch::Contains("launched it on GPU 0 12 s ago (ncclAllReduce between two kernels "
+                                              "rueda_copy, in Rueda's stream for NCCL); its input is ready, and the "
+                                              "GPU has not done it") &&
+                                  Catch::Contains("launched it on GPU 1 12 s ago (kernels rueda_reduce and copies, in "
+                                                  "Rueda's stream for CUDA IPC); the GPU has not come to it") &&
                                   !Catch::Contains("rank 2 (pid"));
     CHECK_FALSE(job.look(watch, 36 * kSecond));
     job.beat(37 * kSecond);

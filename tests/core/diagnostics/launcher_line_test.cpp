@@ -22,6 +22,7 @@ using base::LauncherNotification;
 using Kind = LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
+constexpr const char* kSeen = "what this rank saw of the death";
 
 /// A socket pair like ruedarun's: one end for the launcher and one end for the rank.
 struct Ends {
@@ -130,7 +131,38 @@ TEST_CASE("notifications are received and kept, and none is about this rank") {
     CHECK_FALSE(cause_of(line, Standing::closed));
     ends.launcher.reset();
     CHECK(cause_of(line) == "rank 2 was killed");
-    CHECK(line.notification_about(1) == "rank 1 fell over it");
+}
+
+TEST_CASE("the failure of a rank that the launcher has reported first is the cause of a later death") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 0, 5);
+    ends.say(Kind::ended_well, 4, "rank 4 ended");
+    ends.say(Kind::failed, 3, "rank 3 was killed");
+    ends.say(Kind::failed, 1, "rank 1 fell over it");
+    CHECK(line.cause_of_death(1, kSeen, "no memory") == "rank 3 was killed");
+    CHECK(line.cause_of_death(3, kSeen, "") == "rank 3 was killed");
+    CHECK(line.cause_of_death(3, kSeen, "no memory") == "rank 3 was killed: no memory");
+    CHECK(line.cause_of_death(2, kSeen, "") == "rank 3 was killed");  // there is no notification about rank 2 yet
+    // In a job of the launched ranks 0, 1 and 4, rank 3 of the launch is no member.
+    line.set_members({0, 1, 4});
+    CHECK(line.cause_of_death(1, kSeen, "no memory") ==
+          "of the ranks that were launched, rank 1 fell over it: no memory");
+    // Rank 2 of the job is rank 4 of the launch, which has ended well before rank 1 failed.
+    CHECK(line.cause_of_death(2, kSeen, "").starts_with("of the ranks that were launched, rank 4 ended and had not"));
+}
+
+TEST_CASE("the first failure that arrives during the wait is the cause of a death") {
+    Ends ends;
+    LauncherLine line(std::move(ends.rank), 0, 4);
+    ends.say(Kind::ended_well, 3, "rank 3 ended");
+    bool sent = false;
+    std::thread launcher([&] {
+        sent = ends.send(base::encode({Kind::failed, 2, "rank 2 was killed"})) &&
+               ends.send(base::encode({Kind::failed, 1, "rank 1 fell over it"}));
+    });
+    CHECK(line.cause_of_death(1, kSeen, "") == "rank 2 was killed");
+    launcher.join();
+    CHECK(sent);
 }
 
 TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses the launch's numbers") {
@@ -146,11 +178,10 @@ TEST_CASE("a job of some ranks ignores notifications about other ranks, and uses
     CHECK(cause_of(line) == text);
     CHECK(line.notification_of_failure() == text);
     // The socket uses the rank numbers of the launch. `line` converts them to rank numbers of the job.
-    CHECK(line.notification_about(2) == text);
-    CHECK_FALSE(line.notification_about(1));  // rank 1 of the job is this rank itself (rank 2 of the launch)
-    // no rank has this number; another process may have written a wrong number into shared memory
-    CHECK_FALSE(line.notification_about(7));
-    CHECK_FALSE(line.notification_about(-1));
+    CHECK(line.cause_of_death(2, kSeen, "") == text);
+    // No rank has these numbers. Another process may have written a wrong number into shared memory.
+    CHECK(line.cause_of_death(7, kSeen, "no memory") == text);
+    CHECK(line.cause_of_death(-1, kSeen, "no memory") == text);
     line.set_members({});  // the next job consists of all launched ranks
     CHECK(cause_of(line) ==
           "rank 1 ended and had not finished rueda::shutdown(), while other ranks still needed it: let every rank do "
@@ -220,7 +251,7 @@ TEST_CASE("a worker of an elastic job that gets no place is told why") {
     }
 }
 
-TEST_CASE("the standing is asked for after the notifications were read") {
+TEST_CASE("all notifications are read before this rank's standing is asked for") {
     Ends ends;
     LauncherLine line(std::move(ends.rank), 0, 2);
     ends.say(Kind::ended_well, 1, "rank 1 ended");
@@ -247,12 +278,12 @@ TEST_CASE("a notification in transit is awaited, and a missing one only for a sh
         sent = ends.send(base::encode({Kind::ended_well, 1, "rank 1 ended"})) &&
                ends.send(base::encode({Kind::failed, 2, "rank 2 was killed"}));
     });
-    const std::optional<std::string> notification = line.notification_about(2);
+    const std::string cause = line.cause_of_death(2, kSeen, "");
     launcher.join();
     CHECK(sent);
-    CHECK(notification == "rank 2 was killed");
+    CHECK(cause == "rank 2 was killed");
     CHECK(line.notification_of_failure() == "rank 2 was killed");
-    CHECK(line.notification_about(1) == describe_cause({Kind::ended_well, 1, "rank 1 ended"}));
+    CHECK(line.cause_of_death(1, kSeen, "") == describe_cause({Kind::ended_well, 1, "rank 1 ended"}));
 }
 
 TEST_CASE("bytes that are no notification end the reading") {
@@ -265,7 +296,7 @@ TEST_CASE("bytes that are no notification end the reading") {
         CHECK_FALSE(cause_of(line));
         const std::string good = base::encode({Kind::failed, 1, "rank 1 was killed"});
         CHECK(::send(ends.launcher.value(), good.data(), good.size(), MSG_NOSIGNAL) < 0);
-        CHECK_FALSE(line.notification_about(1));
+        CHECK(line.cause_of_death(1, kSeen, "no memory") == kSeen);
     }
 }
 
@@ -296,7 +327,7 @@ TEST_CASE("without a launcher there is nothing to hear and nothing to wait for")
     CHECK_FALSE(line->is_about(0, 1));
     CHECK_FALSE(cause_of(*line));
     const auto begin = std::chrono::steady_clock::now();
-    CHECK_FALSE(line->notification_about(1));
+    CHECK(line->cause_of_death(1, kSeen, "") == kSeen);
     CHECK(std::chrono::steady_clock::now() - begin < LauncherLine::kMoment);
     line->report_abort("nobody listens");
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr NegotiationExtent kThree = {
     .members = 3, .unnamed_slots = 4, .initial_slots = 8, .slots = 16, .mailbox_records = 8};
 
-TEST_CASE("nothing is pending in a fresh set, nor where all have arrived") {
+TEST_CASE("nothing is pending in a new set, or after all ranks have announced") {
     Members set(kThree);
     CHECK(pending_tensors(set.memory()).empty());
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));

@@ -211,7 +211,7 @@ TEST_CASE("an operation that is being executed") {
     CHECK(pattern.text == "rank 2 has not delivered its part: 4 steps behind the rank that has done most");
 }
 
-TEST_CASE("a rank that has launched an operation is no cause that others have not") {
+TEST_CASE("a rank that has launched an operation is not the cause if others have not launched it") {
     StallReport report;
     report.executing = true;
     report.on_gpus = StallReport::OnGpus::launching;

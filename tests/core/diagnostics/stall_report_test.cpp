@@ -47,7 +47,7 @@ TEST_CASE("a report with everything") {
             "\n  the 17th unnamed operation of this process set: waiting for 62 s; ready: rank 0; missing: ranks 1-5; "
             "rank "
             "0 has started 17 unnamed operations, rank 4: 15, ranks 3, 5: 14; they match by the order of the calls, "
-            "so all ranks make as many: names or RUEDA_CALL_SITES=1 show which"
+            "so all ranks must make the same number: names or RUEDA_CALL_SITES=1 show which"
             "\n  rank 3 (pid 4711): running; busy with 'saving checkpoint' for 71 s; waits in no collective itself"
             "\n  rank 4 (pid 4712): stopped by a signal; waits itself in tensor 'b' (10 s), the 18th unnamed operation "
             "of this process set (3.2 s); has not responded for 12 s"
@@ -102,8 +102,8 @@ TEST_CASE("the reason of a shutdown is one line with tensor, ranks and times") {
     CHECK(format_stall_shutdown({"", 3, 0.75, {1}, {0}}, 0.5, {{2, {0}}, {3, {1}}}) ==
           "the 3rd unnamed operation of this process set has waited for rank 0 for 0.8 s, more than "
           "RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.5); ready: rank 1; the job is ended; rank 1 has started 3 unnamed "
-          "operations, rank 0: 2; they match by the order of the calls, so all ranks make as many: names or "
-          "RUEDA_CALL_SITES=1 show which");
+          "operations, rank 0: 2; they match by the order of the calls, so all ranks must make the same number: names "
+          "or RUEDA_CALL_SITES=1 show which");
     CHECK(format_stall_shutdown({"w", 0, 0.75, {1}, {0}, {{"train.py:42", {1}}}}, 0.5, {{2, {0}}, {3, {1}}}) ==
           "tensor 'w' has waited for rank 0 for 0.8 s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.5); ready: rank "
           "1; called from: rank 1: train.py:42; the job is ended");
@@ -140,7 +140,7 @@ TEST_CASE("a tensor that is being executed") {
     report.missing_ranks.back().steps_behind = 3;
     report.elsewhere = {3, 4};
     CHECK(format_stall_report(report) ==
-          "tensor 'w' was announced by all ranks 61 seconds ago and is still not done: a rank does not get on with it"
+          "tensor 'w' was announced by all ranks 61 seconds ago and is still not done: a rank makes no progress"
           "\n  Probable cause: rank 2 has not delivered its part: 3 steps behind the rank that has done most"
           "\n  tensor 'w': not done for 61 s; done: rank 0; not done: ranks 1, 2"
           "\n  ranks 3, 4 are on other hosts, and may not have done their part"

@@ -71,9 +71,8 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
     }
 }
 
-/// Two members use the places of a slot (the memory for its announcements) in turn. A member's third announcement uses
-/// the place of the other member's first announcement. A member's fifth announcement uses the place of its own first
-/// announcement.
+/// Two members use the places of a slot (the memory for its announcements) in turn. So a member's third announcement
+/// overwrites the other member's first announcement, and its fifth announcement overwrites its own first one.
 TEST_CASE("all ranks announce directly while they use each other's places", "[unit]") {
     constexpr std::uint32_t kOperations = 6;
     const auto often = [](std::uint32_t rank) {

@@ -128,7 +128,7 @@ public:
     struct Event {
         Ending ending;
         std::size_t name;
-        std::uint32_t operation;  ///< counts the operations with this name from 0
+        std::uint32_t operation;  ///< the number of the operation among those with this name, from 0
         [[nodiscard]] bool operator==(const Event&) const = default;
     };
 
@@ -278,8 +278,8 @@ private:
                      std::uint32_t flags = 0, std::memory_order order = std::memory_order_seq_cst) {
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
-        // The memory order is seq_cst if members may have announced directly, because such members look for this stamp
-        // (the sign that the announcement was written) before they sleep. AnnouncementWriter::publish() uses the same
+        // Members that announced directly look for this stamp (the sign that the announcement was written) before they
+        // sleep. If there may be such members, the memory order is seq_cst. AnnouncementWriter::publish() uses the same
         // memory order.
         place.stamp.store(generation + 1, order);
     }

@@ -40,7 +40,7 @@ TEST_CASE("either a rank that joins finds the announcement, or the announcing ra
     }
 }
 
-TEST_CASE("so is a direct one, which no arrival tells of", "[unit]") {
+TEST_CASE("either a rank that joins finds a direct announcement, or the announcing rank notifies it", "[unit]") {
     for (const Orders orders : {Orders::sequentially_consistent, Orders::store_buffers}) {
         check_passed(explore<Joining>([](Joining&) {},
                                       {[](Joining& s) {
@@ -163,7 +163,7 @@ TEST_CASE("no rank stands in for a rank that has come back and announces", "[uni
                                          },
                                          [](Returning& s) {
                                              s.settle(1);
-                                             for (int look = 0; look < 2; ++look) {  // before it reads the log
+                                             for (int look = 0; look < 2; ++look) {  // rank 1 has not read the log yet
                                                  const bool found = has_new_arrivals(s.memory, 0, 0);
                                                  RUEDA_EXPLORER_REQUIRE(!found || !is_away(s.memory, 1));
                                                  s.late = s.late || found;

@@ -373,7 +373,10 @@ TEST_CASE("an operation that nobody waits for is driven by the background thread
 }
 
 // From here on, the search is bounded: it allows two preemptions with three threads, and one with four.
-TEST_CASE("the same, called by another rank", "[unit]") { check_passed(run(asynchronous(), {.preemptions = 2})); }
+TEST_CASE("an operation that nobody waits for and that another rank calls is driven by the background thread",
+          "[unit]") {
+    check_passed(run(asynchronous(), {.preemptions = 2}));
+}
 
 TEST_CASE("a caller that leaves hands on what is left", "[unit]") {
     check_passed(run(left_behind(), {.preemptions = 2}));

@@ -149,7 +149,7 @@ Exploration sleep_with_one_ring(const Way& way, Orders memory) {
                              [](Sleeping&) {}, {.memory = memory});
 }
 
-TEST_CASE("a bell that is rung once per look: its order, and the order of its sleeper, are needed", "[unit]") {
+TEST_CASE("a bell that is rung once per look needs the right order of steps and the memory order seq_cst", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
         check_passed(sleep_with_one_ring({}, memory));
     }
@@ -195,7 +195,7 @@ TEST_CASE("a background thread is woken however many ring, by one system call", 
     CHECK(most == 2);
 }
 
-/// An event between threads of one process, and a variable. A thread waits until the variable changes.
+/// A variable, and an event with which a thread waits until another thread of its process changes the variable.
 struct Event {
     base::BasicLocalEvent<ExploredAtomics> event;
     ExploredAtomics::Atomic<std::uint32_t> changed;

@@ -84,16 +84,16 @@ std::vector<Refusal> refusals() {
                        "bool has no scale factors, and this max has the prescale factor 1 and the postscale factor -2" +
                            factors});
     }
-    for (const DType dtype : {DType::int32, DType::uint64, DType::boolean}) {
+    for (const DType dtype : {DType::int32, DType::uint64, DType::boolean, DType::float8_e4m3fn}) {
         all.push_back({of(Operation::allreduce, ReduceOp::adasum, dtype), kUnsupported,
                        std::string("there is no adasum of ") + name_of(dtype) +
                            "; use float16, bfloat16, float32 or float64, or sum or average"});
     }
     for (const Operation operation : {Operation::reducescatter, Operation::reduce}) {
-        all.push_back({of(operation, ReduceOp::adasum), kUnsupported,
-                       std::string("there is no ") + collectives::name_of(operation) +
-                           " by adasum, which needs tensors whole; use an allreduce, or average, sum, min, max or "
-                           "product"});
+        all.push_back(
+            {of(operation, ReduceOp::adasum), kUnsupported,
+             std::string("there is no ") + collectives::name_of(operation) +
+                 " by adasum, which needs whole tensors; use an allreduce, or average, sum, min, max or product"});
     }
     for (const Operation operation :
          {Operation::broadcast, Operation::allgather, Operation::barrier, Operation::alltoall, Operation::reducescatter,

@@ -62,6 +62,40 @@ TEST_CASE("a tensor on a GPU and one in the CPU's memory do not agree, and share
     CHECK(fusion_of(broadcast) == Fusion::alone);
 }
 
+TEST_CASE("numbers of rows of tensors on a GPU do not agree with tensors of the CPU") {
+    Metadata cpu = allreduce_of({Metadata::kAnyExtent, 3});
+    cpu.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
+    Metadata rows = cpu;
+    rows.dtype = static_cast<std::uint8_t>(DType::int64);
+    rows.device = kRowsOfDevice;
+    CHECK(is_plausible(rows));
+    CHECK_FALSE(agree(cpu, rows));
+    CHECK(mismatch_of("table", std::vector{rows, cpu}).message() ==
+          "tensor 'table': the ranks disagree about the device: rank 0: a GPU; rank 1: the CPU");
+    const std::string message = mismatch_of_unnamed(1, {{rows, {0}}, {cpu, {1}}}).message();
+    CHECK(message.starts_with(
+        "the 1st unnamed operation of this process set: the ranks disagree about the device: rank 0: allgather of a "
+        "tensor on a GPU; rank 1: allgather float32 [any, 3];"));
+}
+
+TEST_CASE("a mismatch of two calls on GPUs does not name the dtype of the exchange of rows") {
+    Metadata direct = allreduce_of({Metadata::kAnyExtent, 3});
+    direct.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
+    direct.device = static_cast<std::uint8_t>(DeviceType::cuda);
+    Metadata rows = direct;
+    rows.dtype = static_cast<std::uint8_t>(DType::int64);
+    rows.device = kRowsOfDevice;
+    CHECK(
+        mismatch_of("table", std::vector{rows, direct}).message() ==
+        "tensor 'table': the ranks disagree about who allocates the output: rank 0: rueda.torch, after an exchange of "
+        "the numbers of rows; rank 1: the caller");
+    // a tensor of the CPU differs in the device, which comes first
+    Metadata cpu = direct;
+    cpu.device = 0;
+    CHECK(mismatch_of("table", std::vector{rows, direct, cpu}).message() ==
+          "tensor 'table': the ranks disagree about the device: ranks 0, 1: a GPU; rank 2: the CPU");
+}
+
 TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({3, 4})) == 48);
     CHECK(bytes_of(allreduce_of({3, 4}, DType::int64)) == 96);
@@ -76,13 +110,14 @@ TEST_CASE("bytes that no working rank writes are recognized") {
     CHECK(is_plausible(allreduce_of({Metadata::kAnyExtent, 4})));
     const std::vector<std::function<void(Metadata&)>> broken = {
         [](Metadata& m) { m.operation = 255; },
-        [](Metadata& m) { m.dtype = 13; },
+        [](Metadata& m) { m.dtype = kDTypeCount; },
         [](Metadata& m) { m.reduce_op = 6; },
         [](Metadata& m) { m.ndim = RUEDA_MAX_DIMENSIONS + 1; },
         [](Metadata& m) { m.shape[0] = -2; },
         [](Metadata& m) { m.shape[1] = -1; },
         [](Metadata& m) { m.compression = 3; },
-        [](Metadata& m) { m.device = 2; },
+        [](Metadata& m) { m.device = 3; },
+        [](Metadata& m) { m.device = kRowsOfDevice; },  // an allreduce exchanges no numbers of rows
         [](Metadata& m) {
             m.operation = 7;
             m.ndim = 0;
@@ -113,8 +148,8 @@ TEST_CASE("a mismatch of unnamed operations gives the number of the call and all
     scaled.prescale = 0.5;
     scaled.compression = static_cast<std::uint16_t>(Compression::bf16);
     const std::string advice =
-        "; operations without a name match by the order of the calls: where a rank has made one more, or one less, "
-        "than the others before, names or RUEDA_CALL_SITES=1 show which";
+        "; operations without a name match by the order of the calls: if a rank has made one call more or less than "
+        "the others, names or RUEDA_CALL_SITES=1 show which call";
     CHECK(mismatch_of_unnamed(17, {{allreduce_of({3, 4}), {2, 0}}, {broadcast, {1}}}).message() ==
           "the 17th unnamed operation of this process set: the ranks disagree about the operation: ranks 0, 2: "
           "allreduce float32 [3, 4], average; rank 1: broadcast float32 [7], root rank 1" +

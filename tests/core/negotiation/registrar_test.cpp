@@ -118,7 +118,7 @@ TEST_CASE("a change that only some ranks make is a mismatch, whichever rank come
     }
 }
 
-TEST_CASE("a mark of a change that comes back to what is bound is an agreement") {
+TEST_CASE("a change to the metadata that the name already has is no mismatch") {
     Members set(kThree);
     const std::uint32_t slot = set.bind("weight", allreduce_of({3}));
     const Metadata same = allreduce_of({3});

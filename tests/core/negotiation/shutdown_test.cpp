@@ -41,7 +41,7 @@ TEST_CASE("incomplete operations of every form fail, and complete ones do not") 
     CHECK(set.arrive_at(0, 3, 1, 1, &metadata) == Arrival::retired);
 }
 
-TEST_CASE("full announcements after it are refused, to their rank, by their ticket") {
+TEST_CASE("full announcements after a shutdown are refused, with an entry for their rank and ticket") {
     Members set(kThree);
     REQUIRE(set.shut_down(2).value() == 1);
     CHECK(set.announce_in_full(0, "late", allreduce_of({3}), 1, 4711).value() == 1);

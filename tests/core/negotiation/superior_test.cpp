@@ -157,11 +157,10 @@ TEST_CASE("on several hosts a name without a slot ends the job, and the text say
     CHECK(status.message() ==
           (has_memory
                ? "rank 1, tensor 'one more': all 4 slots for tensor names of its host are taken by pending tensors, "
-                 "and RUEDA_SLOTS_MAX is 4; the job ends, as other hosts may have a slot for this name: start "
-                 "fewer operations at a time, or set RUEDA_SLOTS_MAX to more, as ruedarun -x "
-                 "RUEDA_SLOTS_MAX=VALUE does"
+                 "and RUEDA_SLOTS_MAX is 4; the job ends, because other hosts may have a slot for this name: start "
+                 "fewer operations at a time, or set RUEDA_SLOTS_MAX to more, as ruedarun -x RUEDA_SLOTS_MAX=VALUE does"
                : "rank 1, tensor 'one more': all 2 slots for tensor names of its host are taken by pending tensors, "
-                 "there is no memory for more, and RUEDA_SLOTS_MAX is 4; the job ends, as other hosts may have a "
+                 "there is no memory for more, and RUEDA_SLOTS_MAX is 4; the job ends, because other hosts may have a "
                  "slot for this name: start fewer operations at a time, or give the host more memory"));
 }
 

@@ -135,7 +135,7 @@ std::string error_of(const TreeMessage& message) {
 
 const std::string kDamaged = "a message between hosts is damaged: ";
 
-TEST_CASE("a message up comes out as it went in") {
+TEST_CASE("a decoded message to the parent is equal to the encoded one") {
     const UpMessage up = back(full_up());
     CHECK(up.number == 77);
     REQUIRE(up.releases.size() == 2);
@@ -176,7 +176,7 @@ TEST_CASE("a message up comes out as it went in") {
     CHECK(up.closed_hosts == 2);
 }
 
-TEST_CASE("a message down comes out as it went in") {
+TEST_CASE("a decoded message to a child is equal to the encoded one") {
     const DownMessage down = back(full_down());
     CHECK(down.acknowledged == 1ULL << 50);
     REQUIRE(down.decisions.size() == 13);
@@ -223,7 +223,7 @@ TEST_CASE("a message down comes out as it went in") {
     CHECK(down.decisions[12].rank == 3);
 }
 
-TEST_CASE("the other messages come out as they went in, an abort as one line that is not endless") {
+TEST_CASE("other messages are equal after decoding, and the text of an abort becomes one short line") {
     (void)back(HeartbeatMessage{});
     const AbortMessage abort = back(AbortMessage{5, "rank 3 was\nkilled"});
     CHECK(abort.code == 5);
@@ -337,7 +337,7 @@ TEST_CASE("a message with any byte changed is refused or is another proper messa
     }
 }
 
-TEST_CASE("a length without the bytes for it costs nothing") {
+TEST_CASE("a length that is larger than the message allocates no memory") {
     // The message claims 2^32 - 1 decisions, but contains none.
     std::vector<std::byte> bytes(13, std::byte{0});
     bytes[0] = std::byte{2};

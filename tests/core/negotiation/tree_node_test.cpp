@@ -655,7 +655,7 @@ TEST_CASE("the stall report learns which hosts have not announced") {
     CHECK(leaders[4].pending().empty());
 }
 
-TEST_CASE("heartbeats change nothing, and an abort is its reason") {
+TEST_CASE("heartbeats change nothing, and an abort ends with its reason") {
     Leaders leaders({.hosts = 2});
     CHECK(leaders[0].receive(1, HeartbeatMessage{}).is_ok());
     const Status status = leaders[0].receive(1, AbortMessage{5, "rank 1 was killed"});

@@ -14,6 +14,7 @@
 #include "core/negotiation/claims.hpp"
 #include "core/negotiation/tree_node.hpp"
 #include "tests/core/negotiation/leaders.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace rueda::core::test {
 namespace {
@@ -214,8 +215,8 @@ private:
         return std::find(joined.begin(), joined.end(), rank) != joined.end();
     }
 
-    /// Lets a rank announce a tensor. A rank that has joined announces it, without data, only if another rank of its
-    /// host has announced the tensor, or if the root has asked the host for it.
+    /// Lets a rank announce a tensor. A rank that has joined announces the tensor without data. It does this only if
+    /// another rank of its host has announced the tensor, or if the root has asked the host for it.
     bool announce_as(std::int32_t rank, std::uint32_t tensor) {
         const std::uint32_t host = host_of(rank);
         const State& state = states_[host][tensor];
@@ -671,7 +672,7 @@ private:
 };
 
 TEST_CASE("random jobs: the same decisions everywhere, and one for each tensor") {
-    for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    for (std::uint32_t seed = 0; seed < (tests::kSanitized ? 80 : 400); ++seed) {
         const std::uint32_t hosts = 1 + seed % 40;
         INFO("seed " << seed << ", " << hosts << " hosts");
         Job(seed, hosts, /*joins=*/false).run();
@@ -680,14 +681,14 @@ TEST_CASE("random jobs: the same decisions everywhere, and one for each tensor")
 
 TEST_CASE("random jobs whose ranks join: announcements of the other ranks are called, and all ranks return together") {
     std::size_t asks = 0;
-    for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    for (std::uint32_t seed = 0; seed < (tests::kSanitized ? 30 : 150); ++seed) {
         const std::uint32_t hosts = 1 + seed % 25;
         INFO("seed " << seed << ", " << hosts << " hosts");
         Job job(seed, hosts, /*joins=*/true);
         job.run();
         asks += job.asks();
     }
-    CHECK(asks > 1000);
+    CHECK(asks > (tests::kSanitized ? 200U : 1000U));
 }
 
 TEST_CASE("a rank shuts down while others join: all hosts come to the end") {

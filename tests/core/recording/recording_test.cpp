@@ -211,7 +211,8 @@ TEST_CASE("a receive counts as blocking if the program waits for it at once", "[
             std::this_thread::sleep_for(between);
             RUEDA_RANK_CHECK(rank.runtime().wait(completion, 0.001).code() == ErrorCode::timeout);
             const bool found = rank.recorded().back().is_blocking;
-            rank.run(rank.message(/*sends=*/true, 0, 8)).throw_if_failed();  // rank 0 sends after this
+            // rank 0 waits for this message before it sends its own
+            rank.run(rank.message(/*sends=*/true, 0, 8)).throw_if_failed();
             rank.runtime().wait(completion, -1).throw_if_failed();
             return found;
         };

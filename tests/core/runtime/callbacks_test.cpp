@@ -60,7 +60,7 @@ struct Operation final : core::Completion, core::CompletionCall {
         if (operation.take_at_end()) {
             operation.calls.hand_over(operation);
         }
-        // release: pairs with the load after which the test frees this object
+        // With release, this store pairs with the load after which the test frees this object.
         operation.ended.store(true, std::memory_order_release);
     }
     void call() noexcept override { called.fetch_add(1, std::memory_order_relaxed); }
@@ -307,7 +307,8 @@ void release_and_read(int /*status*/, const char* message, void* data) {
     released.after = message;
 }
 
-TEST_CASE("a callback that comes at once may release its handle, and read on, and throw", "[processes]") {
+TEST_CASE("a callback that is called at once may release its handle, still read the error text, and throw",
+          "[processes]") {
     check_passed(run_public_ranks(2, [](RankContext& context) {
         rueda::init();
         float values[2] = {1, 1};

@@ -170,7 +170,7 @@ TEST_CASE("a rank that has not completed an earlier operation gets the reason of
     CHECK(pending.completion.status().code() == ErrorCode::aborted);
 }
 
-TEST_CASE("a batch that calls a tensor twice ends the job, and the tensor once", "[threads]") {
+TEST_CASE("a batch that calls a tensor twice ends the job, and the tensor's operation ends only once", "[threads]") {
     Host host;
     host.do_it(false);
     host.do_it(false);
@@ -184,7 +184,7 @@ TEST_CASE("a batch that calls a tensor twice ends the job, and the tensor once",
     CHECK(pending.completion.status().code() == ErrorCode::internal);
 }
 
-TEST_CASE("a batch of operations that go alone ends the job", "[threads]") {
+TEST_CASE("a batch with two operations that must be alone in a batch ends the job", "[threads]") {
     Host host;
     host.do_it(true);
     host.do_it(true);

@@ -271,9 +271,9 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
     CHECK(result.passed());
 }
 
-/// Each rank starts a group that no other rank starts, and then joins. The group's members are announced only after its
-/// number of members was called, so they may still be pending when the rank joins. The join must succeed nevertheless.
-/// The result of the group is then the rank's own values.
+/// Each rank starts a group that no other rank starts, and then joins. The ranks first agree on the number of the
+/// group's members, and announce the members only then. So the members may still be pending when the rank joins. The
+/// join must still succeed. The result of the group is then the rank's own values.
 TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
     for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
         const int size = static_cast<int>(std::string(layout).size());
@@ -363,11 +363,11 @@ TEST_CASE("an operation that needs every rank is refused on all ranks while one 
         if (client.rank() % 2 == 0) {
             for (int again = 0; again < 3; ++again) {
                 everything([](const Status& status, const std::string& what) {
-                    RUEDA_RANK_EQUAL(expect_failure(status, ErrorCode::invalid_argument, what),
-                                     what +
-                                         " needs every rank, and ranks 1, 3 are in join(): do it before a rank "
-                                         "joins, or after all have; among joined ranks an allreduce and a barrier "
-                                         "go on");
+                    RUEDA_RANK_EQUAL(
+                        expect_failure(status, ErrorCode::invalid_argument, what),
+                        what +
+                            " needs every rank, and ranks 1, 3 are in join(): do it before a rank joins, or after all "
+                            "have joined; while ranks are in join(), only allreduce and barrier are possible");
                 });
                 expect_ok(client.barrier(), "a barrier");
                 ++unnamed;  // the barrier counts as an unnamed operation
@@ -501,14 +501,14 @@ TEST_CASE("a rank that shuts down instead of joining ends the others' joins", "[
             expect_ok(client.shutdown(), "shutdown");
         } else if (client.rank() == 0) {
             RUEDA_RANK_EQUAL(expect_failure(client.join(true).status(), ErrorCode::aborted, "join"),
-                             std::string("join: rank 1 has shut down, so nothing can be done together any more; a rank "
+                             std::string("join: rank 1 has shut down, so no operation is possible any more; a rank "
                                          "with fewer batches has to call join() before it shuts down"));
         } else {
             double value = 1;
             const Tensor tensor{&value, DType::float64, {1}};
             RUEDA_RANK_EQUAL(expect_failure(client.allreduce("x", tensor, tensor, {}), ErrorCode::aborted, "x"),
-                             std::string("tensor 'x': rank 1 has shut down, so nothing can be done together any more; "
-                                         "a rank with fewer batches has to call join() before it shuts down"));
+                             std::string("tensor 'x': rank 1 has shut down, so no operation is possible any more; a "
+                                         "rank with fewer batches has to call join() before it shuts down"));
         }
     };
     check(3, body, layout);

@@ -65,7 +65,7 @@ void one_leaves_early(RankContext& context, RuntimeClient& client) {
         return;
     }
     const std::string reason =
-        "rank 1 has shut down, so nothing can be done together any more; a rank with fewer batches has to call join() "
+        "rank 1 has shut down, so no operation is possible any more; a rank with fewer batches has to call join() "
         "before it shuts down";
     for (const char* name : {"bound", "fresh", ""}) {
         float other = 1;
@@ -115,8 +115,8 @@ TEST_CASE("one rank shuts down while the others wait for it", "[threads]") {
             context.phase("waiting");
             RUEDA_RANK_EQUAL(
                 expect_failure(client.allreduce("alone", tensor, tensor, {}), ErrorCode::aborted, "the others"),
-                std::string("tensor 'alone': rank 1 has shut down, so nothing can be done together any more; a rank "
-                            "with fewer batches has to call join() before it shuts down"));
+                std::string("tensor 'alone': rank 1 has shut down, so no operation is possible any more; a rank with "
+                            "fewer batches has to call join() before it shuts down"));
         }));
     }
 }

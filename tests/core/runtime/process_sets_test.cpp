@@ -170,10 +170,10 @@ TEST_CASE("a rank that leaves a set of members does not wait, and the other memb
                 expect_ok(sets.leave(id), "leave");
             }
             RUEDA_RANK_EQUAL(sum(*stays, "x", 1), 3.0);
-            RUEDA_RANK_EQUAL(expect_failure(sets.leave(id), ErrorCode::invalid_argument, "twice"),
-                             fmt::format("leave_process_set: process set {} is none that add_process_set_among made on "
-                                         "this rank",
-                                         id));
+            RUEDA_RANK_EQUAL(
+                expect_failure(sets.leave(id), ErrorCode::invalid_argument, "twice"),
+                fmt::format("leave_process_set: process set {} was not made by add_process_set_among on this rank",
+                            id));
             // A set is released when all its members have left it, so the number of sets does not grow.
             for (int turn = 0; turn < 20; ++turn) {
                 const std::int32_t next = expect_value(sets.add_among(std::array{0, 1, 2}), "another one");
@@ -358,8 +358,8 @@ TEST_CASE("a shutdown ends a set-up that waits for another rank, and is not held
             const auto pending = expect_value(world.start_allreduce("never", tensor, tensor, {}), "start");
             context.phase("waiting");
             RUEDA_RANK_EQUAL(expect_failure(pending->wait(), ErrorCode::aborted, "never"),
-                             std::string("tensor 'never': rank 0 has shut down, so nothing can be done together any "
-                                         "more; a rank with fewer batches has to call join() before it shuts down"));
+                             std::string("tensor 'never': rank 0 has shut down, so no operation is possible any more; "
+                                         "a rank with fewer batches has to call join() before it shuts down"));
         }
     });
 }

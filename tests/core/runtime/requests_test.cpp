@@ -41,7 +41,8 @@ std::array<Request, 3> reductions(std::int32_t dtype, const rueda_options& optio
     return requests;
 }
 
-TEST_CASE("reductions that there are not are announced, and move nothing", "[threads]") {
+TEST_CASE("a reduction that the operation or the dtype does not have is announced and refused, and moves nothing",
+          "[threads]") {
     rueda_options options = RUEDA_OPTIONS_INIT;
     for (const std::int32_t op : {RUEDA_MIN, RUEDA_MAX, RUEDA_PRODUCT}) {
         options.reduce_op = op;
@@ -75,9 +76,9 @@ TEST_CASE("an unknown reduction, compression or dtype is refused at once", "[thr
     CHECK(make_allreduce(tensor, tensor, options, request).message() ==
           "the reduce operation is 6; expected 0 (average), 1 (sum), 2 (Adasum), 3 (min), 4 (max) or 5 (product)");
     rueda_tensor untyped = tensor;
-    untyped.dtype = 13;
+    untyped.dtype = kDTypeCount;
     CHECK(make_allgather(untyped, nullptr, RUEDA_OPTIONS_INIT, request).message() ==
-          "the input tensor's dtype is 13; expected 0 to 12 (rueda_dtype)");
+          "the input tensor's dtype is 15; expected 0 to 14 (rueda_dtype)");
 }
 
 TEST_CASE("tensors without dimensions are announced where rows are meant, on every rank alike", "[threads]") {
@@ -204,7 +205,7 @@ TEST_CASE("compression is for allreduces of float32 and float64", "[threads]") {
             CHECK(made.request.metadata.compression == static_cast<std::uint32_t>(compression));
         }
     }
-    for (const std::int32_t dtype : {RUEDA_INT32, RUEDA_FLOAT16, RUEDA_BFLOAT16}) {
+    for (const std::int32_t dtype : {RUEDA_INT32, RUEDA_FLOAT16, RUEDA_BFLOAT16, RUEDA_FLOAT8_E5M2}) {
         CHECK_FALSE(made_with(RUEDA_COMPRESSION_NONE, dtype).request.is_refused);
         CHECK(made_with(RUEDA_COMPRESSION_BF16, dtype).request.is_refused);
     }
@@ -260,7 +261,7 @@ TEST_CASE("every extent is looked at, also beside one of 0", "[threads]") {
     CHECK(Shape().elements() == 1);
 }
 
-TEST_CASE("compression of other operations is announced, to be refused", "[threads]") {
+TEST_CASE("compression of other operations is announced and then refused", "[threads]") {
     std::array<float, 4> values{};
     const std::int64_t extent = 4;
     const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};

@@ -96,7 +96,7 @@ TEST_CASE("rank 0's value counts, bit by bit, of every setting that says so", "[
     }
 }
 
-TEST_CASE("settings that are each rank's own stay so", "[threads]") {
+TEST_CASE("settings that may differ between ranks keep each rank's own value", "[threads]") {
     const auto configs = settings_of({nullptr, [](base::Config& config) {
                                           config.spin_seconds = 0.25;
                                           config.log_hide_time = !config.log_hide_time;
@@ -228,8 +228,8 @@ TEST_CASE("the settings that rank 0 announces are checked before they are used",
 
 namespace {
 
-/// Runs a job in which all settings that may differ do differ between ranks. All sums must be right, and the job must
-/// end.
+/// Runs a job in which every setting that may differ between ranks has a different value on each rank. All sums must be
+/// right, and the job must end.
 void train(RankContext& context, const std::vector<base::Config>& configs) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();

@@ -35,9 +35,9 @@ void reduce(RuntimeClient& client, const std::string& name, int round) {
     check_allreduce(tensor, {ReduceOp::sum}, client.size(), round, name);
 }
 
-/// Returns how late one rank is in a round. Usually it is 30 ms late, which is longer than a waiting thread spins. For
-/// one second after a batch, a leader also wakes up by itself, so that MPI can send. So in one round the rank is more
-/// than a second late. In this round, only a message of another host wakes the leader.
+/// Returns how late one rank is in a round. Usually the rank is 30 ms late, which is longer than a waiting thread
+/// spins. For one second after a batch, a leader also wakes up by itself, so that MPI can send. Therefore the rank is
+/// more than a second late in one round: in that round, only a message of another host can wake the leader.
 std::chrono::milliseconds pause_in(int round) { return std::chrono::milliseconds(round == 5 ? 1200 : 30); }
 
 /// In each round, one rank comes later than the others, which sleep by then.

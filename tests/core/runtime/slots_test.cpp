@@ -137,9 +137,9 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
     check_passed(run_clients(3, few_slots(), bursts, {.as = RanksAs::processes}));
 }
 
-/// Does the same as bursts() while other threads call operations with small tensors in a loop. The slots of these
-/// tensors look idle, because direct announcements are not counted, so Rueda takes the slots back. While these threads
-/// run their loops, the rank must still read the log entries that free slots for other ranks.
+/// Does the same as bursts() while other threads call operations with small tensors in a loop. Direct announcements are
+/// not counted. So the slots of these tensors look idle, and Rueda takes them back. While these threads run their
+/// loops, the rank must still read the log entries that free slots for other ranks.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
     std::array<std::string, 2> failures;  // two threads: one drives progress while the other announces
     std::vector<std::jthread> loops;
@@ -340,8 +340,8 @@ TEST_CASE("no slot is left on one of several hosts", "[threads]") {
     REQUIRE(result.passed());
     const std::string text =
         "all 32 slots for tensor names of its host are taken by pending tensors, and RUEDA_SLOTS_MAX is 32; the job "
-        "ends, as other hosts may have a slot for this name: start fewer operations at a time, or set RUEDA_SLOTS_MAX "
-        "to more, as ruedarun -x RUEDA_SLOTS_MAX=VALUE does";
+        "ends, because other hosts may have a slot for this name: start fewer operations at a time, or set "
+        "RUEDA_SLOTS_MAX to more, as ruedarun -x RUEDA_SLOTS_MAX=VALUE does";
     for (const RankOutcome& rank : result.ranks) {
         CHECK(rank.value("told").find("tensor 'name ") != std::string::npos);
         CHECK(rank.value("told").find(text) != std::string::npos);

@@ -109,7 +109,7 @@ TEST_CASE("lists that cannot be are refused, and the next one works", "[processe
         RUEDA_RANK_EQUAL(refused({0, 1, 0}), std::string("init: rank 0 is in the list twice; expected each once"));
         RUEDA_RANK_EQUAL(refused({1 - context.rank()}),
                          "init: this process is rank " + own + " of those that were launched, and the list is " +
-                             std::to_string(1 - context.rank()) + ": call it in its members only");
+                             std::to_string(1 - context.rank()) + ": call init only in the members of the list");
         RUEDA_RANK_CHECK(!rueda::initialized());
         rueda::init({0, 1});
         RUEDA_RANK_EQUAL(refused({context.rank()}),
@@ -150,8 +150,8 @@ void meet_with(RankContext& context, const Ranks& list_of_0, const Ranks& list_o
 TEST_CASE("ranks that meet with different lists are told whose", "[processes]") {
     check_passed(run_public_ranks(4, [](RankContext& context) {
         const std::string text =
-            "Mismatch: init: ranks that meet have given different lists: rank 0: 0, 2; rank 3: 0, 3; give the same one "
-            "in all of its members";
+            "Mismatch: init: the ranks of the new job were given different lists: rank 0: 0, 2; rank 3: 0, 3; give the "
+            "same list to all of its members";
         meet_with(context, {0, 2}, {0, 3}, text, text);
     }));
     check_passed(run_public_ranks(4, [](RankContext& context) {

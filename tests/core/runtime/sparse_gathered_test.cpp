@@ -49,7 +49,7 @@ struct Gathered {
     Completion completion;
 };
 
-TEST_CASE("gathered places and values are those of a sparse allreduce", "[threads]") {
+TEST_CASE("a sparse allreduce adds up the gathered values at equal places", "[threads]") {
     Gathered gathered;
     const auto sums = gathered.sparse->result(gathered.completion, 1);
     REQUIRE(sums.is_ok());
@@ -57,7 +57,7 @@ TEST_CASE("gathered places and values are those of a sparse allreduce", "[thread
     CHECK(std::memcmp(sums.value()->memory.get(), Numbers{10, 20}.data(), 16) == 0);
 }
 
-TEST_CASE("gathered places that are none, or of other values, are refused", "[threads]") {
+TEST_CASE("gathered places outside of the tensor, or without values, are refused", "[threads]") {
     const std::string expected = "; expected as many, and places from 0 to 3";
     for (const std::int64_t place : {std::int64_t{4}, std::int64_t{-1}, std::int64_t{1} << 62}) {
         Gathered gathered;
@@ -71,7 +71,7 @@ TEST_CASE("gathered places that are none, or of other values, are refused", "[th
           "sparse allreduce 'w': the ranks announced 3 places and 2 values, and the place 0" + expected);
 }
 
-TEST_CASE("an operation that there is none of is not taken for one", "[threads]") {
+TEST_CASE("an unknown reduction of another rank is an error", "[threads]") {
     Gathered gathered;
     const std::int64_t unit = gathered.unit;
     gathered.put(2, {2, 4}, {1, unit, unit, 4, (std::int64_t{1} << 32) + 1, unit, unit, 4});

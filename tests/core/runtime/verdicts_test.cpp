@@ -77,6 +77,11 @@ TEST_CASE("the first value that is not finite is found, wherever it is", "[threa
         CHECK(look<std::uint16_t>(DType::bfloat16, kCount, at, 0xff80) == Verdict{Kind::infinite, at});
         // In bfloat16, these bits are a finite number.
         CHECK_FALSE(look<std::uint16_t>(DType::bfloat16, kCount, at, 0x7c00));
+        CHECK(look<std::uint8_t>(DType::float8_e4m3fn, kCount, at, 0xff) == Verdict{Kind::not_a_number, at});
+        CHECK_FALSE(look<std::uint8_t>(DType::float8_e4m3fn, kCount, at, 0x7e));
+        CHECK(look<std::uint8_t>(DType::float8_e5m2, kCount, at, 0xfc) == Verdict{Kind::infinite, at});
+        CHECK(look<std::uint8_t>(DType::float8_e5m2, kCount, at, 0x7d) == Verdict{Kind::not_a_number, at});
+        CHECK_FALSE(look<std::uint8_t>(DType::float8_e5m2, kCount, at, 0x7b));
         CHECK_FALSE(look<std::uint32_t>(DType::int32, kCount, at, 0x7fc0'0000));
     }
     CHECK_FALSE(find_not_finite(DType::float32, nullptr, 0));
@@ -121,7 +126,7 @@ TEST_CASE("the ranks are judged by what is worst, and named by what they found",
     CHECK(not_finite.code() == ErrorCode::invalid_argument);
     CHECK(not_finite.message() ==
           "tensor 'w': the input of this allreduce has values that are not finite (RUEDA_CHECK_NAN): rank 1: NaN at "
-          "element 17; rank 3: infinity at element 0; look for what made them there, before this operation");
+          "element 17; rank 3: infinity at element 0; look for their cause before this operation");
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST_CASE("a NaN is found before it is everywhere", "[threads]") {
             const auto expected = [&](const char* what, const char* operation, int at) {
                 return fmt::format(
                     "tensor '{}': the input of this {} has values that are not finite (RUEDA_CHECK_NAN): rank {}: NaN "
-                    "at element {}; look for what made them there, before this operation",
+                    "at element {}; look for their cause before this operation",
                     what, operation, last, at);
             };
             std::vector<float> values(3000, 1.0F);
@@ -233,7 +233,7 @@ TEST_CASE("a NaN is found before it is everywhere", "[threads]") {
         {}, layout);
 }
 
-TEST_CASE("sets count and compare for themselves", "[threads]") {
+TEST_CASE("each process set counts and compares its own calls", "[threads]") {
     const Layout layout = GENERATE("", "abb");
     check(
         3, verifying(2),
@@ -329,7 +329,7 @@ TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
 }
 
 /// Rank 1 makes one call more than the other ranks. Instead of this last call, the other ranks shut down.
-TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threads]") {
+TEST_CASE("if a rank makes one unnamed call too many, its error at the shutdown says so", "[threads]") {
     check(3, test_config(), [](RankContext& context, RuntimeClient& client) {
         float value = 1;
         const Tensor tensor{&value, DType::float32, {1}};
@@ -342,10 +342,10 @@ TEST_CASE("an unnamed operation too many is told as that at a shutdown", "[threa
             const auto pending = expect_value(client.start_allreduce("", tensor, tensor, {}), "one more");
             context.phase("one more");
             const std::string text = expect_failure(pending->wait(), ErrorCode::aborted, "one more");
-            RUEDA_RANK_CHECK(text.starts_with(
-                "the 71st unnamed operation of this process set; rank 1 has started 71 unnamed operations, ranks 0, 2: "
-                "70; they match by the order of the calls, so all ranks make as many: names or RUEDA_CALL_SITES=1 show "
-                "which: rank "));
+            RUEDA_RANK_CHECK(
+                text.starts_with("the 71st unnamed operation of this process set; rank 1 has started 71 unnamed "
+                                 "operations, ranks 0, 2: 70; they match by the order of the calls, so all ranks must "
+                                 "make the same number: names or RUEDA_CALL_SITES=1 show which: rank "));
             const std::string next = expect_failure(client.barrier(), ErrorCode::aborted, "another one");
             RUEDA_RANK_CHECK(next.starts_with("the 72nd unnamed operation of this process set: rank "));
         }

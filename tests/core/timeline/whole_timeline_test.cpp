@@ -96,7 +96,7 @@ TEST_CASE("a timeline that was given up leaves nothing behind", "[unit]") {
     const std::string path = parts.write("t");
     const std::string before = content(path);
     WholeTimelines whole(job_of_two(), {path});
-    CHECK_FALSE(whole.wait(std::chrono::milliseconds(0)));  // its thread has not begun
+    CHECK_FALSE(whole.wait(std::chrono::milliseconds(0)));  // run() has not been called yet
     whole.run();
     CHECK(whole.left() == std::vector<std::string>{path});
     CHECK(whole.reason() == "there was too little time");

@@ -173,7 +173,7 @@ FAULTS = (
     ),
     Fault(
         "out-of-memory",
-        "The memory limit of the control group is reached",
+        "The kernel ends a rank because of the memory limit of the control group",
         ONE_HOST,
         MemoryLimit(1, "take all memory"),
         (KILLED,),

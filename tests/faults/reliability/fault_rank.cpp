@@ -53,7 +53,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kElements = 100'000;  // elements of the gradient
 constexpr double kSlowStepSeconds = 0.15;   // if the network delays packets by 0.1 s, a step takes longer than this
-constexpr std::size_t kSavedElements = 3'000'000;  // elements of a checkpoint's tensor; so many need time to write
+constexpr std::size_t kSavedElements = 3'000'000;  // elements of a checkpoint's tensor; writing so many takes some time
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 

@@ -10,6 +10,7 @@ machine, or None.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -169,7 +170,8 @@ class BeforeInit(InRank):
 
 
 class MemoryLimit(InRank):
-    """Like InRank, but the job runs in a control group with little memory."""
+    """Like InRank, but the job runs in a control group with little memory, and the fault is that the kernel ends the rank
+    because of the limit."""
 
     BYTES = 192 << 20
     EMPTY_SECONDS = 5  # the longest time until killed processes have left their group
@@ -217,8 +219,23 @@ class MemoryLimit(InRank):
         group = self.make_group()
         if group is None:
             raise Problem("no control group with a memory limit can be made any more")
+        self.group = group
         job.cleanups.append(lambda: self.remove_group(group))
         job.before_launcher = shell('echo 0 > "$1" && shift && exec "$@"', str(group / "cgroup.procs"))
+
+    def has_killed(self):
+        """Returns whether the kernel has ended a process of the group because of the limit."""
+        for name in ("memory.events", "memory.oom_control"):
+            with contextlib.suppress(OSError):
+                return re.search(r"^oom_kill [1-9]", (self.group / name).read_text(), re.MULTILINE) is not None
+        raise Problem("the control group does not say whether the kernel has ended a process")
+
+    def inject(self, job):
+        # The fault is the end of the process, and not the beginning of its allocations. On a busy machine the kernel
+        # needs many seconds between the two, because it first looks for memory that it can take back.
+        super().inject(job)
+        job.wait_until(self.has_killed, START_SECONDS, "the kernel ends the rank")
+        return time.monotonic()
 
 
 class Mount(Injection):
@@ -262,7 +279,8 @@ class FullSharedMemory(Injection):
 
     def inject(self, job):
         begin = super().inject(job)
-        (pathlib.Path("/dev/shm") / "filler").unlink()  # otherwise the file would count as left behind by the job
+        # if the file stayed, the test would report that the job left it behind
+        (pathlib.Path("/dev/shm") / "filler").unlink()
         return begin
 
 

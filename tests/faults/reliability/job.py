@@ -114,6 +114,7 @@ class Job:
         self.delay = 0.0  # seconds for which the job trains before the fault
         self.cleanups = []  # functions that undo what the injection has changed
         self.lines = []  # the output: pairs of a time and a line
+        self.began = None  # the time at which the launcher was started
         self.hosts = None
         self.process = None
         self.reader = None
@@ -128,7 +129,7 @@ class Job:
     def start(self):
         names = []
         if self.launch.has_hosts:
-            tempfile.tempdir = str(self.folder)  # not /tmp, where only files of the job may be
+            tempfile.tempdir = str(self.folder)  # /tmp is not used, because only files of the job may be there
             self.hosts = test_hosts.Hosts(len(self.launch.layout), wire=self.launch.wire)
             names = self.hosts.names
         kept = ("PATH", "HOME", "LANG", "USER", "LD_LIBRARY_PATH")
@@ -148,17 +149,19 @@ class Job:
             "errors": "replace",
         }
         start = subprocess.Popen if self.hosts is None else lambda *a, **k: self.hosts.popen(0, *a, **k)
+        self.began = time.monotonic()
         self.process = start(command, **options)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
     def make_ssh(self):
-        """Makes a replacement of ssh, and returns its folder. As with ssh, the command on the other host is not a process
-        of the program `ssh`, so it survives this program."""
+        """Makes a replacement of ssh, and returns its folder. As with ssh, the command on the other host is not a child
+        of the program `ssh`, so the command continues when `ssh` ends."""
         programs = self.folder / "programs"
         programs.mkdir()
         ssh = programs / "ssh"
-        # The shell gives a command in the background an empty standard input, so this one gets a copy of the shell's.
+        # The shell gives a background command an empty standard input. So the script gives its command a copy of the
+        # shell's standard input.
         ssh.write_text(f'#!/bin/sh\nexec 3<&0\nsetsid {self.hosts.agent} "$@" <&3 3<&- &\nwait $!\n')
         ssh.chmod(0o755)
         return programs
@@ -172,7 +175,8 @@ class Job:
         self.reader.join(LINGER_SECONDS)
 
     def output(self):
-        return "\n".join(line for _, line in self.lines)
+        """Returns the output. In front of each line is its time, in seconds since the start of the launcher."""
+        return "\n".join(f"{when - self.began:.2f} {line}" for when, line in self.lines)
 
     def wait_until(self, condition, seconds, what):
         """Calls `condition` until it returns a true value, and returns this value. After `seconds`, raises a Problem with

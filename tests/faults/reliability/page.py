@@ -78,8 +78,8 @@ def count_in(line):
 
 
 def dates(old):
-    """Returns the days of the measurement as a text. `old` is the text between the markers of the page whose rows are
-    kept, or an empty text."""
+    """Returns the days of the measurement as a text. If rows of the page are kept, `old` is the text between its
+    markers; otherwise `old` is empty."""
     today = datetime.date.today()
     now = f"{today.day} {today:%B %Y}"
     before = re.search(r"Measured (?:on|from) (\d+ \w+ \d+)", old)
@@ -88,7 +88,7 @@ def dates(old):
 
 def tables(faults, results, skipped, old=""):
     """Returns the text between the two markers of the page. `results` has the runs of each fault, and `skipped` the
-    reasons why some faults could not be injected. Both use the fault's key. Faults without runs keep their rows in the
+    reasons why some faults could not be injected. Both use the fault's key. A fault without runs keeps its row from the
     text `old`.
     """
     kept = {place: line for place, line in old_rows(old).items() if count_in(line) > 0}

@@ -31,9 +31,9 @@ GpuFacts two_gpus(const std::optional<std::string>& variable = {}) {
 
 /// Returns the findings as texts "severity subject: found".
 std::vector<std::string> findings(const GpuFacts& facts, std::optional<int> ranks = {},
-                                  const Environment& environment = {}) {
+                                  const Environment& environment = {}, bool has_other_hosts = false) {
     std::vector<std::string> texts;
-    for (const Finding& one : examine_gpus(facts, ranks, environment)) {
+    for (const Finding& one : examine_gpus(facts, ranks, environment, has_other_hosts)) {
         texts.push_back((one.severity == Severity::fine ? "fine " : "warning ") + one.subject + ": " + one.found);
         CHECK(one.advice.empty() == (one.severity == Severity::fine));
     }
@@ -49,7 +49,8 @@ TEST_CASE("the doctor lists GPUs and libraries", "[unit]") {
           std::vector<std::string>{
               "fine GPU 0: NVIDIA H100, 80 GiB, GPU-aa, 0000:1b:00.0", "fine GPU 1: NVIDIA H100, GPU-bb, 0000:43:00.0",
               "fine GPU driver: 580.95.05, /usr/lib/libcuda.so.1", "fine NCCL: 2.28.9, /p/nvidia/nccl/lib/libnccl.so.2",
-              "fine ranks and GPUs: at most 2 ranks here without sharing a GPU: CUDA shows 2 GPUs"});
+              "fine ranks and GPUs: at most 2 ranks here without sharing a GPU: CUDA shows 2 GPUs",
+              "fine tensors on GPUs: 2 ranks on 2 GPUs here: NCCL"});
     CHECK(findings({}) == std::vector<std::string>{"fine GPUs: no NVIDIA GPU that this user may open"});
 }
 
@@ -82,6 +83,48 @@ TEST_CASE("the doctor warns if ranks would share a GPU", "[unit]") {
         has(findings(two_gpus("1"), 1),
             "fine ranks and GPUs: at most 1 rank here without sharing a GPU: CUDA shows 1 GPU (CUDA_VISIBLE_DEVICES is "
             "'1')"));
+}
+
+TEST_CASE("the doctor says how tensors on GPUs will move", "[unit]") {
+    const auto way = [](const GpuFacts& facts, int ranks, const Environment& environment) {
+        std::string found;
+        for (const std::string& text : findings(facts, ranks, environment)) {
+            if (const std::string begin = "fine tensors on GPUs: "; text.starts_with(begin)) {
+                found = text.substr(begin.size());
+            }
+        }
+        return found;
+    };
+    const std::string ipc =
+        "batches of 3 MiB and more through GPU memory that the ranks share (CUDA IPC), others through the host's "
+        "memory, because ";
+    const std::string one_each =
+        "NCCL before 2.30 connects at most one rank for each GPU, and newer versions need NCCL_MULTI_RANK_GPU_ENABLE=1 "
+        "for more";
+    GpuFacts facts = two_gpus();
+    CHECK(way(facts, 1, {}) == "1 rank on 2 GPUs here: NCCL");
+    CHECK(way(facts, 3, {}) == "3 ranks on 2 GPUs here: " + ipc + one_each);
+    CHECK(has(findings(facts, 3, {}, true),
+              "fine tensors on GPUs: 3 ranks on 2 GPUs here: through the host's memory, because " + one_each));
+    CHECK(way(facts, 17, {}) == "17 ranks on 2 GPUs here: through the host's memory, because " + one_each);
+    CHECK(way(facts, 3, {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}) == "3 ranks on 2 GPUs here: " + ipc + one_each);
+    CHECK(way(facts, 2, {{"RUEDA_GPU_PATH", "ipc"}}) == "2 ranks on 2 GPUs here: " + ipc + "RUEDA_GPU_PATH is 'ipc'");
+    CHECK(way(facts, 2, {{"RUEDA_GPU_PATH", "host"}}) ==
+          "2 ranks on 2 GPUs here: through the host's memory, because RUEDA_GPU_PATH is 'host'");
+    CHECK(way(facts, 3, {{"RUEDA_GPU_PATH", "nccl"}}).find("operations fail") != std::string::npos);
+    facts.nccl.version = "2.30.7";
+    CHECK(way(facts, 3, {}) == "3 ranks on 2 GPUs here: " + ipc + one_each);
+    CHECK(way(facts, 3, {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}) ==
+          "3 ranks on 2 GPUs here: NCCL, by its experimental setting NCCL_MULTI_RANK_GPU_ENABLE=1");
+    facts.nccl.version = "2.17.1";
+    CHECK(way(facts, 2, {}) == "2 ranks on 2 GPUs here: " + ipc + "there is no NCCL that Rueda can use");
+    CHECK(has(findings(facts), "warning NCCL: 2.17.1, /p/nvidia/nccl/lib/libnccl.so.2; expected 2.18 or newer"));
+    facts.nccl.version = "2.19.3";
+    CHECK(has(findings(facts),
+              "warning NCCL: 2.19.3, /p/nvidia/nccl/lib/libnccl.so.2; an alltoall can hang unless NCCL_CUMEM_ENABLE=0 "
+              "is set"));
+    facts.nccl = {};
+    CHECK(way(facts, 2, {}) == "2 ranks on 2 GPUs here: " + ipc + "there is no NCCL that Rueda can use");
 }
 
 TEST_CASE("the doctor warns about the order of different GPUs", "[unit]") {

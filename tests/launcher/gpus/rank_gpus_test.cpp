@@ -103,7 +103,7 @@ TEST_CASE("without the option each rank sees all GPUs", "[unit]") {
     Options options = four_ranks(1);
     options.gpus_per_rank.reset();
     Surroundings around = machine_of_four_gpus();
-    around.environment["RUEDA_GPUS_PER_RANK"] = "1";  // describes an outer job
+    around.environment["RUEDA_GPUS_PER_RANK"] = "1";  // this variable describes an outer job
     const Result<LaunchPlan> plan = make_plan(options, around);
     REQUIRE(plan.is_ok());
     CHECK(plan.value().devices.empty());

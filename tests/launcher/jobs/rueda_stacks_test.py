@@ -70,7 +70,7 @@ class Stacks(top.WithJob):
         os.kill(pid, signal.SIGSTOP)
         stat = pathlib.Path(f"/proc/{pid}/stat")
         while stat.read_text().rpartition(")")[2].split()[0] != "T":
-            pass  # waits, because the signal has not stopped all threads yet
+            pass  # waits until the signal has stopped all threads
         text = self.stacks(self.pids[0], status=2)
         self.assertRegex(
             text,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/recorder/recorder_writer.hpp"
+#include "launcher/jobs/job_note.hpp"
 #include "launcher/top/choose_job.hpp"
 #include "tests/launcher/jobs/made_arena.hpp"
 
@@ -365,6 +366,39 @@ TEST_CASE("the hosts of a job are in the environment of its ranks") {
     CHECK_FALSE(read("3f0c@-oProxyCommand=x,b"));
     CHECK_FALSE(read_launched_job("RUEDARUN_JOBS=3f0c@a,b"));
     CHECK_FALSE(read_launched_job(""));
+}
+
+TEST_CASE("a description of a job can be read again") {
+    const std::string text = describe_job("3f0c", {"a", "fd00::1", "10.0.0.7"});
+    CHECK(text == "3f0c@a,[fd00::1],10.0.0.7");
+    const std::optional<LaunchedJob> found = parse_launched_job(text);
+    REQUIRE(found);
+    CHECK(found->token == "3f0c");
+    CHECK(found->hosts == std::vector<std::string>{"a", "fd00::1", "10.0.0.7"});
+    CHECK_FALSE(parse_launched_job(""));
+    CHECK_FALSE(parse_launched_job("3f0c@a,-b"));
+    CHECK_FALSE(parse_launched_job("3f 0c@a,b"));
+    CHECK_FALSE(parse_launched_job("-rf@a,b"));
+    CHECK_FALSE(parse_launched_job(std::string(65, 'a') + "@a,b"));
+}
+
+TEST_CASE("a note is replaced, and disappears") {
+    CHECK_FALSE(read_job_note(getpid()));  // ruedarun has not started this program
+    CHECK_FALSE(read_note_of(getpid()));
+    {
+        JobNote note;
+        note.write("3f0c@a,b");
+        CHECK(read_note_of(getpid()) == "3f0c@a,b");
+        note.write("3f0c@a,c");
+        CHECK(read_note_of(getpid()) == "3f0c@a,c");
+        note.write(std::string(JobNote::kLongest + 1, 'x'));
+        CHECK_FALSE(read_note_of(getpid()));
+        note.write("3f0c@a,d");
+        note.write("");
+        CHECK_FALSE(read_note_of(getpid()));
+        note.write("3f0c@a,e");
+    }
+    CHECK_FALSE(read_note_of(getpid()));
 }
 
 }  // namespace

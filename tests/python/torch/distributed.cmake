@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # Tests of the backend "rueda" of torch.distributed. CMakeLists.txt defines rueda_torch_test(), and then includes this
 # file.
-rueda_torch_test(distributed_collectives MODULES distributed_collectives NP 2 4 NP_OF_OLDER 2 SECONDS 8)
+rueda_torch_test(distributed_collectives MODULES distributed_collectives NP 2 4 NP_OF_OLDER 2 EXTENDED 2 SECONDS 8)
 foreach(module IN ITEMS messages orders profiler training)
-  rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 SECONDS 8)
+  rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 EXTENDED 2 SECONDS 8)
 endforeach()
 rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)
 rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers SECONDS 20 TIMEOUT 480)
@@ -12,10 +12,11 @@ rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers SECONDS 20 TIMEOU
 # These tests run over MPI with the first installed PyTorch, also between hosts (this machine under different names).
 list(GET rueda_pytorch_interpreters 0 entry)
 string(REGEX MATCH "^([^=]*)=(.*)$" _ "${entry}")
-rueda_test(python.torch.distributed_hosts COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2}
-           LABELS mpi SECONDS 70 TIMEOUT 600)
-set_tests_properties(python.torch.distributed_hosts PROPERTIES PROCESSORS 4 SKIP_RETURN_CODE 77 ENVIRONMENT
-                                                               "${environment}")
+set(script bash "${CMAKE_CURRENT_SOURCE_DIR}/distributed_hosts.sh" ${CMAKE_MATCH_2})
+rueda_test(python.torch.distributed_hosts COMMAND ${script} LABELS mpi SECONDS 20 TIMEOUT 300)
+rueda_test(python.torch.distributed_hosts_all COMMAND ${script} all LABELS mpi SECONDS 90 TIMEOUT 600 EXTENDED)
+set_tests_properties(python.torch.distributed_hosts python.torch.distributed_hosts_all
+                     PROPERTIES PROCESSORS 4 SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 
 # Runs examples/pytorch for a short time.
 foreach(entry IN LISTS rueda_pytorch_interpreters)

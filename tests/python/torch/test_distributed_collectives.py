@@ -105,6 +105,20 @@ class Reductions(unittest.TestCase):
             dist.all_reduce(mine)
             alike(mine, sum(part.to(dtype).float() for part in of_hosts).to(dtype))
 
+    def test_float8(self):
+        for name in ("float8_e4m3fn", "float8_e5m2"):
+            if not hasattr(torch, name):
+                continue
+            dtype = getattr(torch, name)
+            mine = torch.full((9,), 0.5).to(dtype)
+            dist.all_reduce(mine)
+            self.assertEqual((mine.dtype, mine.float().tolist()), (dtype, [0.5 * SIZE] * 9))
+            parts = [torch.zeros(9, dtype=torch.uint8).view(dtype) for _ in range(SIZE)]
+            dist.all_gather(parts, torch.full((9,), RANK + 200, dtype=torch.uint8).view(dtype))
+            self.assertEqual(
+                [part.view(torch.uint8).tolist() for part in parts], [[rank + 200] * 9 for rank in range(SIZE)]
+            )
+
     def test_average(self):
         if not hasattr(ReduceOp, "AVG"):
             return
@@ -398,10 +412,11 @@ class Objects(unittest.TestCase):
         dist.broadcast_object_list(objects, src=0)
         # assertTrue, because the message of assertEqual would contain the objects.
         self.assertTrue(objects == [pattern, 0])
-        if SIZE == 2:
-            everyones = [None] * SIZE
-            dist.all_gather_object(everyones, (RANK, pattern[RANK:]))
-            self.assertTrue(everyones == [(rank, pattern[rank:]) for rank in range(SIZE)])
+        pair = dist.new_group([0, 1]) if SIZE > 1 else None  # two copies for each rank are enough
+        if RANK < 2:
+            everyones = [None] * min(SIZE, 2)
+            dist.all_gather_object(everyones, (RANK, pattern[RANK:]), group=pair)
+            self.assertTrue(everyones == [(rank, pattern[rank:]) for rank in range(len(everyones))])
 
     def test_scatter_object_list(self):
         got = [None]
@@ -522,8 +537,8 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """Callbacks that a callback adds to futures run right after that callback, or at once if that callback waits
-        for their result."""
+        """A callback may add further callbacks to futures. These run right after the first callback, or at once if the
+        first callback waits for their result."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()

@@ -31,7 +31,7 @@ def pairs():
             made.append(
                 tuple(dist.new_group(ranks, backend=backend, sort_ranks=False) for backend in ("rueda", "gloo"))
             )
-        except TypeError:  # raised by a PyTorch that has no such argument, because it always sorts the ranks
+        except TypeError:  # an old PyTorch has no such argument, because it always sorts the ranks
             break
     return made
 

@@ -6,6 +6,7 @@ machine with a GPU. All ranks run the same tests in the same order.
 
 import contextlib
 import gc
+import importlib
 import types
 import unittest
 from unittest import mock
@@ -14,8 +15,8 @@ import simulated_cuda  # isort: skip  (it must load its NCCL before PyTorch load
 import rueda.torch as hvd
 import torch
 from rueda import _native
-from rueda.errors import DuplicateName
-from rueda.torch import _devices
+from rueda.errors import DuplicateName, Mismatch
+from rueda.torch import _deferred, _devices
 from rueda.torch._deferred import DeferredOperation
 from rueda.torch._tensors import tensor_of
 from rueda.torch.operations import handles
@@ -156,6 +157,62 @@ class Operations(Case):
             hvd.grouped_allgather([cuda(torch.ones(2)), torch.ones(2)], name="mixed")
         with self.assertRaisesRegex(ValueError, "contiguous"):
             hvd.allgather(cuda(torch.ones(2, 3)).t())
+
+
+class Mismatches(Case):
+    """The last rank calls an operation with a tensor of the CPU that looks like the exchange of the numbers of rows, and
+    the other ranks call it with a tensor of a GPU.
+    """
+
+    def setUp(self):
+        self.is_odd_one = hvd.rank() == hvd.size() - 1
+
+    def assertMismatch(self, call):
+        if hvd.size() == 1:
+            return
+        rows = torch.ones(hvd.size(), 2, dtype=torch.int64)
+        with self.assertRaisesRegex(Mismatch, "the ranks disagree about the device: .* a GPU"):
+            hvd.synchronize(call(rows if self.is_odd_one else cuda(rows)))
+
+    def test_allgather(self):
+        for name in ("mixed", None, "mixed", None):
+            self.assertMismatch(lambda tensor, name=name: hvd.allgather_async(tensor, name))
+            for again in (name, None):
+                self.assertSame(hvd.allgather(cuda(torch.ones(2)), name=again), torch.ones(2 * hvd.size()))
+
+    def test_alltoall(self):
+        for name in ("mixed", None, "mixed", None):
+            self.assertMismatch(lambda tensor, name=name: hvd.alltoall_async(tensor, [1] * hvd.size(), name))
+            for again in (name, None):
+                self.assertSame(hvd.alltoall(cuda(torch.ones(hvd.size())), name=again), torch.ones(hvd.size()))
+
+    def test_group(self):
+        for name in ("mixed", None):
+            self.assertMismatch(lambda tensor, name=name: hvd.grouped_allgather_async([tensor, tensor + 1], name))
+            for again in (name, None):
+                one, two = hvd.grouped_allgather([cuda(torch.ones(2)), cuda(torch.ones(1))], name=again)
+                self.assertSame(one, torch.ones(2 * hvd.size()))
+                self.assertSame(two, torch.ones(hvd.size()))
+
+    def test_operations_without_a_name_in_flight(self):
+        """Several operations without a name are pending after a mismatch, which has taken a number only on some ranks."""
+        self.assertMismatch(lambda tensor: hvd.allgather_async(tensor))
+        pending = [hvd.allgather_async(cuda(torch.full((1,), index))) for index in range(6)]
+        for index, handle in enumerate(pending):
+            self.assertSame(hvd.synchronize(handle), torch.full((hvd.size(),), index))
+
+    def test_names_of_operations_without_a_name_repeat(self):
+        """Rueda need not negotiate a name again that it knows. The operations share no names."""
+        names = set()
+        one = cuda(torch.ones(hvd.size()))
+        with mock.patch.object(_deferred, "_NAMES", 3):
+            for kind, call in (("allgather", hvd.allgather), ("alltoall", hvd.alltoall)):
+                module = importlib.import_module(f"rueda.torch.operations.{kind}")
+                with mock.patch.object(module, "operation_name", wraps=_deferred.operation_name) as made:
+                    for _ in range(7):
+                        call(one)
+                names |= {_deferred.operation_name(*each.args) for each in made.call_args_list}
+        self.assertEqual(names, {f"rueda.{kind}.{i}.gpu" for kind in ("allgather", "alltoall") for i in range(3)})
 
 
 class Optimizers(Case):

@@ -307,7 +307,7 @@ class Equality(Case):
         for step in range(STEPS):
             inputs, targets = (tensor.bfloat16() for tensor in mine(step))
             optimizer.zero_grad()
-            # this is written out, because PyTorch 1.13 has no mse_loss for bfloat16
+            # the loss is written out, because PyTorch 1.13 has no mse_loss for bfloat16
             (model(inputs) - targets).square().mean().backward()
             optimizer.step()
         reference = model_of()
@@ -1172,7 +1172,7 @@ class Scaling(Case):
         for by_hand in (False, True):
             model = model_of().float()
             scale = self.run_steps(model, distributed(model), samples, by_hand)
-            self.assertEqual(scale, 128.0)  # halved once, on all ranks
+            self.assertEqual(scale, 128.0)  # the scale was halved once, on all ranks
             self.assertTrue(all(parameter.isfinite().all() for parameter in model.parameters()))
             self.assertTrainedAlike(model, model)
 

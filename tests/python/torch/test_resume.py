@@ -31,7 +31,8 @@ class Resume(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def run_job(self, name: str, ranks: int, *killed) -> tuple[int, int, list[tuple[int, str]]]:
-        """Runs the job until it ends or is killed. Returns the exit status, the first step, and the losses by step."""
+        """Runs the job until it ends or is killed. Returns the exit status, the first step, and the losses by step.
+        self.rows gets the rows of the input pipeline by step."""
         losses = self.folder / f"{name}.losses"
         losses.unlink(missing_ok=True)
         job = [sys.executable, "-B", TRAINER, self.folder / name, losses, STEPS, *killed]
@@ -42,7 +43,8 @@ class Resume(unittest.TestCase):
         self.assertIsNotNone(begin, output)
         self.assertNotIn("left out", output)
         lines = [line.split() for line in losses.read_text().splitlines()] if losses.exists() else []
-        return done.returncode, int(begin[1]), [(int(step), loss) for step, loss in lines]
+        self.rows = {int(step): taken for step, _, taken in lines}
+        return done.returncode, int(begin[1]), [(int(step), loss) for step, loss, _ in lines]
 
     def test_the_losses_of_a_job_that_was_killed_have_the_same_bits(self):
         ranks = 2
@@ -77,9 +79,14 @@ class Resume(unittest.TestCase):
     def test_another_number_of_ranks_continues_in_the_middle_of_an_epoch(self):
         _, _, losses = self.run_job("ranks", 2, 0, 23, "forward")
         self.assertEqual(losses[-1][0], 22)
+        rows = self.rows
         status, first, losses = self.run_job("ranks", 1)
         self.assertEqual((status, len(losses)), (0, STEPS - first))
-        self.assertGreater(first, 0)
+        # Both jobs execute the steps between the checkpoint and the kill. The checkpoint is not later than step 20, which
+        # has the last batch of the third epoch.
+        self.assertTrue(0 < first <= 20, first)
+        for step in range(first, 23):
+            self.assertEqual(self.rows[step], rows[step], f"step {step}")
 
 
 class States(unittest.TestCase):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests of rueda.torch.training: learning rates of PyTorch's optimizers, and clipping."""
+"""Tests of rueda.torch.training: learning rates of PyTorch's optimizers, and clipping; and checkpoints of
+PyTorch tensors in parts."""
 
 import ast
 import inspect
 import math
 import os
 import re
+import shutil
+import tempfile
 import unittest
 from unittest import mock
 
@@ -88,6 +91,19 @@ class Schedulers(unittest.TestCase):
         scheduler.step()
         self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(1))
 
+    def test_another_rate_than_the_base_is_refused(self):
+        # A rate that was already multiplied by the workers would be multiplied twice.
+        for rates, found in (((0.4,), "0.4"), ((0.2, 0.05), "0.05, 0.2")):
+            optimizer = optimizer_with(*rates)
+            with self.assertRaisesRegex(rueda.InvalidArgument, rf"is 0.1, but the optimizer has the .* {found}; give"):
+                rueda.torch.training.LearningRateScheduler(optimizer, self.RATE)
+            self.assertEqual([group["lr"] for group in optimizer.param_groups], list(rates))
+
+    def test_arguments_of_other_types_are_refused(self):
+        for arguments, words in ((("linear",), "rate is 'linear'"), ((self.RATE, 0.5), "plateau is 0.5")):
+            with self.assertRaisesRegex(rueda.InvalidArgument, words):
+                rueda.torch.training.LearningRateScheduler(optimizer_with(0.1), *arguments)
+
 
 class Threads(unittest.TestCase):
     def test_pytorch_gets_this_ranks_share_of_the_cores(self):
@@ -117,6 +133,38 @@ class Metrics(unittest.TestCase):
         mean.add(scores)
         auc.add(scores, torch.tensor([False, True]))
         self.assertEqual((mean.compute(), auc.compute()), (0.375, 1.0))
+
+
+class CheckpointParts(unittest.TestCase):
+    def test_all_dtypes_and_layouts_keep_their_bits(self):
+        folder = rueda.broadcast_object(tempfile.mkdtemp(prefix="rueda-parts-") if rueda.rank() == 0 else None)
+        try:
+            manager = training.CheckpointManager(folder)
+            names = "uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 bool".split()
+            model = {name: torch.arange(15).reshape(5, 3).to(getattr(torch, name)) for name in names}
+            model["transposed"] = torch.arange(15.0).reshape(3, 5).t()
+            model["parameter"] = torch.nn.Parameter(torch.arange(7.0))
+            model["scalar"] = torch.tensor(2.5)
+            manager.save_parts(1, training.split_rows(model), {"bits": torch.tensor([1.5], dtype=torch.bfloat16)})
+            self.assertIsNone(manager.last_failure())
+            rueda.barrier()
+            whole = {name: torch.zeros_like(tensor) for name, tensor in model.items()}
+            whole["parameter"] = torch.nn.Parameter(torch.zeros(7))
+            rows = {name: torch.zeros_like(tensor) for name, tensor in model.items()}
+            rows["parameter"] = torch.nn.Parameter(torch.zeros(7))
+            manager.restore(whole)
+            parts = training.split_rows(rows)
+            info = manager.restore_parts(parts)
+            self.assertEqual((info.state["bits"].dtype, info.state["bits"].item()), (torch.bfloat16, 1.5))
+            for name, tensor in model.items():
+                self.assertTrue(torch.equal(whole[name], tensor), name)
+            for name, part in parts.items():
+                expected = model[name][part.rows.start : part.rows.stop] if model[name].dim() > 0 else model[name]
+                self.assertTrue(torch.equal(part.tensor, expected), name)
+        finally:
+            rueda.barrier()
+            if rueda.rank() == 0:
+                shutil.rmtree(folder)
 
 
 class Clipping(unittest.TestCase):

@@ -10,10 +10,10 @@
 
 namespace rueda::explorer {
 
-/// Knows, for the transitions (steps of a process) of a schedule, which of them happened before which others. A
-/// transition happens before later transitions of its process, before later conflicting transitions, and before
-/// transitions for which the caller added it as a cause. A thread does not conflict with its own store buffer, because
-/// a load returns the same value before and after the buffer is flushed.
+/// Knows the order of the transitions (steps of a process) in a schedule: which transition happened before which
+/// others. A transition happens before later transitions of its process, before later conflicting transitions, and
+/// before transitions for which the caller added it as a cause. A thread does not conflict with its own store buffer,
+/// because a load returns the same value before and after the buffer is flushed.
 class Causality {
 public:
     using Clock = VectorClock<kMaxProcesses>;

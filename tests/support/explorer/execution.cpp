@@ -187,8 +187,8 @@ void Execution::advance(std::size_t number) {
     describe_next(number);
     look_again_after_pause(number);
     if (needs_empty_buffer(number) && buffer_is_empty(number)) {
-        // This operation of the thread needed an empty buffer, so the earlier transitions of the buffer are causes of
-        // the operation.
+        // The thread's next operation had to wait for an empty store buffer. So the earlier transitions of this buffer
+        // are causes of the operation.
         transition_.after_own_buffer |= only(number);
     }
 }

@@ -9,7 +9,7 @@
 
 #include "tests/support/explorer/explorer.hpp"
 
-// The explorer skips schedules that are equivalent to others. It must find every outcome nevertheless. The test
+// The explorer skips schedules that are equivalent to others. The explorer must still find every outcome. The test
 // explores small random programs with and without skipping. Both explorations must find the same set of outcomes.
 
 namespace rueda::explorer {

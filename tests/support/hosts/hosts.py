@@ -299,7 +299,7 @@ def main():
     try:
         with Hosts(options.hosts, options.rate) as hosts:
             return run_to_its_end(hosts, options.command)
-    except KeyboardInterrupt:  # raised if Ctrl-C came before the command started or after it ended
+    except KeyboardInterrupt:  # Ctrl-C came before the command started or after it ended
         return 128 + signal.SIGINT
 
 

@@ -2,7 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "tests/support/ranks/thread_transport.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -59,6 +62,9 @@ private:
     std::map<std::tuple<int, int, Transport::Port>, std::deque<Bytes>> messages_;
     std::vector<bool> cut_;
 };
+
+/// Relaxed: a test reads the number when the ranks have told each other that they have made their calls.
+std::atomic<std::uint64_t> calls_with_sigpipe{0};
 
 class ThreadTransport final : public Transport {
 public:
@@ -117,7 +123,12 @@ private:
         bool done;
     };
 
+    /// Every call of the transport begins with this function.
     [[nodiscard]] Status check_open() const {
+        sigset_t blocked;
+        if (pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0 || sigismember(&blocked, SIGPIPE) == 0) {
+            calls_with_sigpipe.fetch_add(1, std::memory_order_relaxed);
+        }
         return abandoned_ ? failure(ErrorCode::aborted, "the transport of rank {} was abandoned", rank_) : Status();
     }
 
@@ -160,6 +171,8 @@ std::vector<std::unique_ptr<Transport>> make_thread_transports(int size) {
     }
     return transports;
 }
+
+std::uint64_t calls_without_blocked_sigpipe() { return calls_with_sigpipe.load(std::memory_order_relaxed); }
 
 void cut_thread_transport(Transport& transport, int rank) { dynamic_cast<ThreadTransport&>(transport).cut(rank); }
 

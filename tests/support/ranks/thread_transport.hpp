@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -18,5 +19,9 @@ namespace rueda::collectives {
 /// Cuts the connection of `rank`: no message from or to this rank arrives afterwards. `transport` must come from
 /// make_thread_transports(). Any thread may call this function.
 void cut_thread_transport(Transport& transport, int rank);
+
+/// Returns how many calls of transports in this process came from a thread that does not block SIGPIPE. A transport of
+/// MPI writes to connections in its calls, so such a thread would let the process end if a connection is broken.
+[[nodiscard]] std::uint64_t calls_without_blocked_sigpipe();
 
 }  // namespace rueda::collectives

@@ -29,19 +29,20 @@ import numpy.typing as npt
 from rueda import _native
 from rueda.errors import InvalidArgument
 
-#: What both sides prove the secret for (docs/design/0021-handshake.md). If the messages change, the number changes.
+#: The purpose in the proof of the secret (docs/design/0021-handshake.md). If the format of the messages changes, the
+#: number changes.
 _PURPOSE = "rueda data 1"
 #: In seconds: the time for the handshake and for the first message.
 FIRST_SECONDS = 10.0
-#: TCP's keep-alive on an idle connection: if the other host sends nothing, the system sends its first question after this
-#: number of seconds. It then asks at this interval, and ends the connection after this number of questions without an
-#: answer. The kernel of the other host answers, so a generator that needs much time for a batch does no harm. A receiver
-#: sends nothing after its task, so this limit holds for a producer's host that vanishes. It does not hold for a trainer's
-#: host that vanishes: Linux asks no questions while bytes wait to be sent or acknowledged. The connection then ends when
-#: TCP gives up, which takes about 15 minutes.
+#: TCP's keep-alive, as three numbers: if the other host sends nothing, the system sends its first question after this
+#: number of seconds. It sends the next questions at this interval in seconds, and ends the connection after this number
+#: of questions without an answer. The kernel of the other host answers, so a generator may need much time for a batch.
+#: A receiver sends nothing after its task, so this limit applies if a producer's host vanishes. If a trainer's host
+#: vanishes, the connection ends only when TCP gives up, after about 15 minutes: Linux asks no questions while bytes wait
+#: to be sent or acknowledged.
 KEEP_ALIVE = (5, 2, 5)
-#: In seconds: if a producer has nothing to send for this time, it sends a sign of life. The kernel cannot do this for a
-#: process that is stopped.
+#: In seconds: if a producer has nothing to send for this time, it sends the message ALIVE. So a receiver notices a
+#: producer that is stopped, for which the kernel still answers.
 ALIVE_SECONDS = 5.0
 #: In seconds: a receiver gives a producer up if it needs bytes and gets none for this time.
 SILENCE_SECONDS = 30.0
@@ -77,7 +78,7 @@ class BadMessage(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a receiver asks of a producer: the batches of one worker, from a place in an epoch on."""
+    """The request of a receiver to a producer: the batches of one worker, beginning at a place in an epoch."""
 
     index: int  #: the number of the worker
     count: int  #: the number of workers
@@ -188,7 +189,9 @@ def _parsed(payload: bytes) -> Any:
 
 
 class Connection:
-    """A connection whose other side has proved that it knows the secret. Threads: one at a time; shut(): any."""
+    """A connection whose other side has proved that it knows the secret. Threads: one at a time; any thread may call
+    shut().
+    """
 
     def __init__(self, connected: socket.socket, accepted: bool, secret: str) -> None:
         """Runs the handshake. `accepted`: this side has accepted the connection. Raises an error of Rueda if the other side does
@@ -208,7 +211,8 @@ class Connection:
 
     def send(self, kind: Kind, payload: bytes = b"", arrays: Iterable[npt.NDArray[Any]] = ()) -> None:
         """Sends a message, and waits until the system has taken all of it. The receiver determines how long this takes.
-        Raises OSError, and never sends SIGPIPE to this process, because a program may have restored its default action.
+        Raises OSError. Never causes SIGPIPE, because a program may have restored the default action of this signal,
+        which ends the process.
         """
         header = _HEADER.pack(kind, len(payload))
         code = _code(self._sending, self._sent, header, payload)
@@ -247,8 +251,9 @@ class Connection:
     def wait_for_end(self) -> None:
         """Waits until the other side ends the connection or sends something. shut() and a host that is lost end the wait, too.
 
-        A producer calls this function after its last message. If it closed the socket at once, Linux would drop the bytes
-        that a slow receiver has not taken after a few minutes. Linux keeps them as long as the socket is open.
+        A producer calls this function after its last message. If the producer closed the socket at once, Linux would
+        after a few minutes drop the bytes that a slow receiver has not taken. Linux keeps these bytes as long as the
+        socket is open.
         """
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
@@ -271,8 +276,8 @@ class Connection:
         return bytes(data)
 
     def _receive_into(self, view: memoryview) -> None:
-        """The other side wakes this thread with its bytes, the system with the end of the connection, and otherwise the
-        limits of limit_wait() and limit_silence() end the wait.
+        """Waits until the view is full. The bytes of the other side, or the end of the connection, wake this thread. If
+        neither comes, the limits of limit_wait() and limit_silence() end the wait.
         """
         while len(view) > 0:
             try:
@@ -294,8 +299,10 @@ class Connection:
 
 
 def shut(connected: socket.socket) -> None:
-    """Ends a connection for both sides. A closed descriptor would not end it, because a forked child has a copy."""
-    with contextlib.suppress(OSError):  # it has ended already
+    """Ends a connection for both sides. Closing the descriptor would not be enough, because a forked child may have a
+    copy.
+    """
+    with contextlib.suppress(OSError):  # raised if the connection has already ended
         connected.shutdown(socket.SHUT_RDWR)
 
 

@@ -127,8 +127,9 @@ class Producer:
             self._threads.append(thread)
 
     def _drop(self, connected: socket.socket) -> None:
-        """Ends and closes a connection. A worker that was forked just after accept() may have a copy of the socket, so closing
-        it would not be enough. The lock ensures that nobody shuts the descriptor when it already belongs to another file.
+        """Ends and closes a connection. A worker that was forked just after accept() may have a copy of the socket, so
+        closing it would not be enough. The lock ensures that no thread shuts the connection down after its descriptor
+        was closed and reused for another file.
         """
         with self._lock:
             self._unproven.pop(connected, None)
@@ -239,8 +240,8 @@ class Producer:
 
 
 def _forward(connection: Connection, process: WorkerProcess) -> None:
-    """Sends what the worker process makes, until it has ended. While the network is busy, this function waits in send(), and
-    the worker makes as many batches as it may. Raises OSError if the receiver has ended.
+    """Sends the batches of the worker process, until the process has ended. While the network is busy, this function
+    waits in send(), and the worker makes batches until it has no permit left. Raises OSError if the receiver has ended.
     """
     arrived: deque[Arrived] = deque()
     while True:
@@ -299,9 +300,10 @@ def serve(
         make_generator: returns an iterable of dicts of arrays, as for workers().
         address: where to listen, as "host:port". By default only processes of this host can connect. "0.0.0.0:7400"
             listens at all IPv4 addresses of the host. With port 0 the system chooses a port, see Producer.address.
-        secret: a text of at least 16 characters. Trainer and producer prove to each other that they know it, and do
-            not send it. Anyone who knows it can make this process work, but not run other code in it.
-        most_workers: the maximum number of worker processes at the same time. More are refused.
+        secret: a text of at least 16 characters. Trainer and producer prove to each other that they know the secret,
+            without sending it. Anyone who knows the secret can make this process produce batches, but cannot run other
+            code in it.
+        most_workers: the maximum number of worker processes at the same time. Further workers are refused.
         start_method: "spawn", "fork" or "forkserver", as in the module multiprocessing. With "spawn" the script must protect
             its main part with ``if __name__ == "__main__":``. With "fork" a worker can wait without end for a lock that another
             thread of this process held at the fork, for example in ``sys.stdin.read()``.

@@ -95,7 +95,7 @@ class Receiver:
                 try:
                     return self._ask(task)
                 except InvalidArgument as error:
-                    # It does not know the secret, or is no producer, so waiting does not help.
+                    # The other side does not know the secret, or is no producer, so waiting does not help.
                     raise self._lost(f"{error}; give all producers and trainers the same secret") from error
                 except (OSError, BadMessage, RuedaError) as error:
                     # Another attempt may succeed: a producer closes a connection without a proof if it has too many of them,
@@ -142,9 +142,9 @@ def remote(
     patience: float = 30.0,
     largest_batch: int = 1 << 32,
 ) -> Workers:
-    """Takes batches from producers on other hosts, on which serve() runs. The result has the same functions, and gives
-    the same guarantees, as that of workers(): the order of the batches, the resume in the middle of an epoch, and the
-    memory of the arrays.
+    """Takes batches from producers on other hosts, on which serve() runs. The result has the same functions as the
+    result of workers(), and gives the same guarantees about the order of the batches, about resuming in the middle of
+    an epoch, and about the memory of the arrays.
 
     Worker i of `count` runs at the producer number i modulo the number of addresses. For each worker, this host gets a process
     that receives the batches into shared memory.
@@ -161,7 +161,8 @@ def remote(
             WorkerDied. "replace" logs a warning, and lets the same producer or the next one that can be reached continue
             behind the last batch that this host has received.
         patience: the number of seconds in which a producer must become reachable.
-        largest_batch: the maximum number of bytes of a batch. A larger one is treated like the loss of its producer.
+        largest_batch: the maximum number of bytes of a batch. A larger batch has the same effect as the loss of its
+            producer.
 
     Raises:
         InvalidArgument, ResourceExhausted, Unsupported: as for workers().

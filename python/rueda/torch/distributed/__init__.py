@@ -35,8 +35,8 @@ def is_available() -> bool:
 
 
 def offers(feature: str) -> bool:
-    """Returns True if this PyTorch supports a feature with the backend "rueda". Some versions of PyTorch offer these
-    features only to PyTorch's own backends.
+    """Returns True if this PyTorch supports a feature with the backend "rueda". Some versions of PyTorch support these
+    features only with PyTorch's own backends.
 
     Args:
         feature: "functional collectives" (FSDP2, DTensor and torch.compile need them), "monitored_barrier", "device:backend"

@@ -4,8 +4,8 @@
 
 RuedaBackend is used in groups with several backends ("cpu:rueda,cuda:nccl"). In such a group, PyTorch's own
 ProcessGroup calls the backend, and the objects that this ProcessGroup returns to Python offer only a wait and a future.
-A group that has only this backend is therefore a RuedaProcessGroup. It contains a RuedaBackend for code that asks the
-group for its backend.
+A group whose only backend is Rueda is a RuedaProcessGroup, whose objects offer more. It contains a RuedaBackend for code
+that asks the group for its backend.
 """
 
 from __future__ import annotations

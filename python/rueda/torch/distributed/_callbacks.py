@@ -115,7 +115,7 @@ class Callbacks:
             self._changed.wait_for(lambda: not self._runs, max(end - time.monotonic(), 0.0))
 
     def is_closing(self) -> bool:
-        """Returns True if the process is ending. In this case nothing waits for incomplete futures."""
+        """Returns True if the process is ending. In this case no thread waits for incomplete futures."""
         return self._closes is not None
 
     def _run(self) -> None:
@@ -192,7 +192,6 @@ class Callbacks:
                 )
                 # the collective was not started, so this rank's count now differs from that of other ranks
                 self._order.break_for_good(str(error))
-                # from the others'
                 raise error
         handle = begin(f"future.then/{place}")
         self._started[place] = handle
@@ -290,8 +289,9 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         # called.
         if self._callbacks.is_closing() and not self.done():
             return False
-        # super().wait() makes the current stream wait. Without this scope, the current stream of this thread would be
-        # the device's default stream, in which the program may compute.
+        # super().wait() makes the current stream wait for the future's tensors. In this scope, the current stream is
+        # the stream for callbacks. Without the scope, it would be the device's default stream, in which the program may
+        # compute.
         with contextlib.suppress(Exception), self._on_callback_stream():  # the callback sees the error
             super().wait()
         return True

@@ -18,12 +18,12 @@ from rueda._native import Handle
 from rueda.torch import _devices
 from rueda.torch.distributed._pending_operation import Operation, Order
 
-#: Pairs (event, function). The function refers to tensors that a stream uses until the event is reached, and keeps them
-#: alive until then. Otherwise PyTorch could give their memory to later work of another stream, the one for which the
+#: Pairs (event, function). The function refers to tensors that a stream uses until the event is reached, and keeps the
+#: tensors alive. If the tensors died earlier, PyTorch could give their memory to later work of the stream for which the
 #: memory was allocated.
 _kept: deque[tuple[Any, Any]] = deque()
-# Without this lock, two threads could test the same pair, and each would then remove a pair. The second pair would be
-# removed without a test.
+# Without this lock, two threads could test the event of the same pair at the same time. Each of them would then
+# remove a pair, and the event of the second pair would not have been tested.
 _keeping = threading.Lock()
 
 
@@ -80,7 +80,7 @@ class DeviceOperation(Operation):
         try:
             self._wait_for_handles(timeout)
         except BaseException as error:
-            if timeout is None:  # a wait that Ctrl-C interrupted comes here, too
+            if timeout is None:  # this also happens if Ctrl-C interrupts the wait
                 self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
             raise
         self._conclude()

@@ -143,8 +143,8 @@ class _Watch:
             if not entry[0].has_ended() and not entry[0].is_overdue():
                 return False
         except Exception:
-            # The operation cannot be watched. Its function `conclude` will meet the same error, and complete the future
-            # with it. This thread must continue to watch the other operations.
+            # The operation cannot be watched. Its function `conclude` will get the same error, and complete the
+            # future with this error. This thread must continue to watch the other operations.
             pass
         self._ended.append(entry[1])
         return True

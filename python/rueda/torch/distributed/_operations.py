@@ -29,6 +29,7 @@ from rueda._native import Handle, TensorView
 from rueda.errors import HorovodInternalError, Timeout
 from rueda.torch import _devices
 from rueda.torch._profiling import profilers
+from rueda.torch._tensors import is_float8
 from rueda.torch.distributed import _callbacks, _futures, _ranges
 from rueda.torch.distributed._device_operation import DeviceOperation
 from rueda.torch.distributed._groups import Membership
@@ -193,6 +194,10 @@ class Operations:
         how = reduction(opts.reduceOp, tensor.dtype, "all_reduce of sparse tensors")
         if how.number not in (ReduceOp.Sum, ReduceOp.Average) or how.factor != 1.0 or tensor.device.type != "cpu":
             raise ValueError("all_reduce of sparse tensors: SUM or AVG of tensors in the CPU's memory")
+        if is_float8(tensor):
+            raise TypeError(
+                f"all_reduce of sparse tensors: PyTorch cannot add tensors of {tensor.dtype}; use torch.bfloat16"
+            )
         mine = tensor.coalesce()
         indices = mine.indices().t().contiguous()
         values = mine.values().contiguous()
@@ -711,7 +716,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # members that have not called yet get the message when they call
+        for peer in arrivals:  # late members get the message when they call monitored_barrier()
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))

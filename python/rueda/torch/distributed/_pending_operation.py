@@ -77,8 +77,8 @@ class Order:
             self._given_up.setdefault(self, cause)
 
     def resume(self, operation: object) -> None:
-        """Records that the operation has ended, because the program has waited for it again. If there is no other
-        reason to refuse operations, the group accepts operations again.
+        """Records that a wait for the operation has succeeded, after an earlier wait gave up. If the group has no other
+        reason to refuse operations, it accepts operations again.
         """
         if not self._given_up:
             return

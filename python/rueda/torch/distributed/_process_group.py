@@ -105,8 +105,8 @@ class RuedaProcessGroup(Operations, Base):
 class OlderProcessGroup(RuedaProcessGroup):
     """The process group for versions of PyTorch whose C++ code does not keep the Python object of a Work alive.
 
-    When the Python object is deleted, its wait() does not exist any more. PyTorch's own wait() is used instead, and
-    waits forever. C++ code, for example that of DDP, therefore gets a Work that PyTorch makes from the future.
+    When the Python object was deleted, C++ code calls PyTorch's own wait() instead of the object's wait(), and waits
+    forever. Therefore C++ code, for example that of DDP, gets a Work that PyTorch makes from the operation's future.
     """
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:

@@ -21,8 +21,8 @@ _SIOCGIFADDR = 0x8915
 class TcpOffer:
     """A reserved port of this host, with the addresses of the host.
 
-    A socket reserves the port: it is bound and does not listen. While it is open, Linux gives the port to no program
-    that asks for any free port. Rueda itself can listen at the port.
+    A socket that is bound and does not listen reserves the port. While this socket is open, Linux does not give the
+    port to a program that asks for any free port. Rueda itself can listen at the port.
     """
 
     def __init__(self) -> None:

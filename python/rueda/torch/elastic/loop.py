@@ -56,7 +56,7 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
 def _meet_again() -> None:
     try:
         _basics.shutdown()
-    except Aborted:  # another rank has died meanwhile; the survivors meet without it
+    except Aborted:  # another rank has died meanwhile; the surviving ranks connect without it
         if not _native.is_elastic():
             raise
     _basics.init()
@@ -73,7 +73,8 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
             if is_reset:
                 reset()
             if needs_restore:
-                # Not before reset(): until the ranks have met again, a slow rank may still write to the tensors.
+                # restore() must come after reset(): until the ranks have connected again, a slow rank may still write
+                # to the tensors.
                 state.restore()
                 needs_restore = False
             _check_values()
@@ -112,9 +113,10 @@ def _note_values() -> None:
 
 
 def _check_values() -> None:
-    """Raises an error if the training would begin anew without notice. A process that was there from the first generation
-    on has the values with which a training begins; other processes get the values in their first sync. The survivors have
-    the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could send them.
+    """Raises an error if all ranks that had the values of the training have died, because the training would otherwise
+    begin anew without notice. A process of the first generation has the values from the beginning. Other processes get
+    the values in their first sync. The survivors have the lowest ranks. So if rank 0 has no values, no other rank has
+    them either.
     """
     joined_later = os.environ.get("RUEDARUN_FIRST_GENERATION", "0") != "0"
     if joined_later and not _has_values and _basics.rank() == 0:
@@ -129,14 +131,14 @@ def _may_go_on(failure: HorovodInternalError, has_committed: bool) -> bool:
     if isinstance(failure, ValueError):
         return False  # the request is invalid, and would be invalid again
     if isinstance(failure, Aborted):
-        # Only ruedarun can give the survivors a new job. It limits how often (--reset-limit, --min-np).
+        # Only ruedarun can give the survivors a new job. It limits how often it does this (--reset-limit, --min-np).
         return _native.is_elastic()
     return has_committed
 
 
 def _all_skip(skip_sync: bool) -> bool:
-    """Whether no rank needs the state of another rank. All ranks must agree on this, because sync() is collective: after
-    a reset a new rank may meet ranks that have skipped nothing.
+    """Whether no rank needs the state of another rank, so that all ranks can skip sync(). All ranks must agree on this,
+    because sync() is collective.
     """
     if not _basics.is_initialized() or _basics.size() == 1:
         return skip_sync

@@ -91,10 +91,11 @@ class State:
 
     def check_host_updates(self) -> None:
         """Raises HostsUpdatedInterrupt on all ranks if rank 0 has been told that hosts will change. In an elastic job,
-        ruedarun tells it.
+        ruedarun tells rank 0.
         """
         if change := _native.take_slot_changes():
-            # Changes are told apart by their times, and the clock may have been set back since the last one.
+            # Each change needs a later time than the change before. The clock may have been set back since that
+            # change.
             self.on_hosts_updated(max(time.time(), math.nextafter(self._last_updated_timestamp, math.inf)), change)
         before = latest = self._last_updated_timestamp
         changes = 0
@@ -145,7 +146,7 @@ class ObjectState(State):
         super().__init__(bcast_object, get_rank)
         self._saved_state: dict[str, Any] = kwargs
         self._folder = commits.folder()
-        #: Whether this process has had the values of all ranks: from a stored commit, or from rank 0.
+        #: Whether this process has got the values of the training: from a stored commit, or from rank 0.
         self._has_synced = False
         self._set_attrs()
 
@@ -191,10 +192,10 @@ class ObjectState(State):
             commits.remove(self._folder)
 
     def _take_commit(self) -> None:
-        """Restores the commit of an earlier process, unless this process has had the values of all ranks already. Rank 0
-        reads the commit, and the other ranks get the values from rank 0. If ranks die before all have the values, a new
-        rank 0 reads the commit again. The number of commits is that of rank 0 on all ranks: another rank may be new, or
-        one commit ahead.
+        """Restores the commit of an earlier process, unless this process already has the values of the training. Rank 0
+        reads the commit, and the other ranks get the values from rank 0. If ranks die before all ranks have the values,
+        the new rank 0 reads the commit again. All ranks use rank 0's number of commits, because another rank may be new
+        or one commit ahead.
         """
         if not self._has_synced and self._folder is not None and self._rank() == 0:
             found = commits.read(self._folder)

@@ -12,7 +12,7 @@ import torch
 from rueda import _native
 from rueda._native import size
 from rueda.errors import InvalidArgument
-from rueda.torch._deferred import DeferredOperation, check_name
+from rueda.torch._deferred import DeferredOperation, check_name, new_number, operation_name
 from rueda.torch._tensors import tensor_of, tensors_of
 from rueda.torch.operations.allreduce import grouped_allreduce
 from rueda.torch.operations.handles import (
@@ -38,9 +38,7 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
     """
     wire = wire_name("allgather", name)
     if getattr(tensor, "is_cuda", False):
-        return start_group(
-            "allgather", name, [tensor], process_set, lambda unique: _on_device([tensor], unique, process_set, False)
-        )
+        return start("allgather", process_set, _on_device, tensor, wire)
     return start("allgather", process_set, _native.allgather_async, tensor, None, wire, tensor_of)
 
 
@@ -56,31 +54,57 @@ def allgather_row(row: torch.Tensor, name: str) -> torch.Tensor:
     return synchronize(started)  # type: ignore[no-any-return]
 
 
-def _on_device(
-    tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet, is_group: bool
-) -> DeferredOperation:
-    """Starts allgathers of tensors on a GPU. The ranks first exchange the numbers of rows."""
+def _check_rows(tensor: torch.Tensor) -> None:
+    """Refuses a tensor that Rueda cannot gather. This must happen before the exchange of the numbers of rows."""
+    if tensor.dim() == 0:
+        raise InvalidArgument("an allgather needs tensors with at least one dimension; this one is a scalar")
+    _native.check_writable(tensor)
+
+
+def _output_for(tensor: torch.Tensor, everyones: torch.Tensor) -> torch.Tensor:
+    """Returns memory for the rows of all ranks. `everyones` has a row for each rank; column 0 is the number of rows."""
+    return tensor.new_empty((int(everyones[:, 0].sum()), *tensor.shape[1:]))
+
+
+def _on_device(tensor: torch.Tensor, name: str | None, order: int) -> DeferredOperation:
+    """Starts an allgather of a tensor on a GPU. The ranks first exchange the numbers of rows. `order` is the number of
+    the process set.
+    """
+    _check_rows(tensor)
+    check_name(order, name)
+
+    def start_it(everyones: torch.Tensor) -> tuple[list[_native.Handle[torch.Tensor]], Any]:
+        output = _output_for(tensor, everyones)
+        own_name = operation_name("allgather", name, int(everyones[:, 1].max()))
+        return [_native.allgather_async(tensor, output, own_name, output, order)], output
+
+    mine = torch.tensor([[tensor.shape[0], new_number(order, "allgather", name)]], device="cpu")
+    sizes = _native.allgather_of_rows(mine, None, name, tensor_of, order)
+    return DeferredOperation(sizes, tensor.get_device(), start_it, None if name is None else (order, name))
+
+
+def _group_on_device(tensors: Sequence[torch.Tensor], name: str, order: int) -> DeferredOperation:
+    """Starts allgathers of tensors on a GPU. The ranks first exchange the numbers of rows, by a group with as many
+    members. `order` is the number of the process set.
+    """
     for tensor in tensors:
         if not getattr(tensor, "is_cuda", False):
             raise InvalidArgument(
                 "grouped_allgather: some tensors are on a GPU, and some are not: use a call for each device"
             )
-        if tensor.dim() == 0:
-            raise InvalidArgument("an allgather needs tensors with at least one dimension; this one is a scalar")
-        _native.check_writable(tensor)  # a tensor that Rueda cannot use must be refused before the exchange
-    order = number_of(process_set)
+        _check_rows(tensor)
     check_name(order, name)
 
-    def start_all(everyones: torch.Tensor) -> tuple[list[_native.Handle[torch.Tensor]], Any]:
-        handles, outputs = [], []
-        for index, (tensor, rows) in enumerate(zip(tensors, everyones.sum(0).tolist(), strict=True)):
-            output = tensor.new_empty((rows, *tensor.shape[1:]))
-            handles.append(_native.allgather_async(tensor, output, f"{name}.{index}", output, order))
-            outputs.append(output)
-        return handles, tuple(outputs) if is_group else outputs[0]
+    def start_all(exchanged: tuple[torch.Tensor, ...]) -> tuple[list[_native.Handle[torch.Tensor]], Any]:
+        outputs = tuple(_output_for(*one) for one in zip(tensors, exchanged, strict=True))
+        handles = [
+            _native.allgather_async(tensor, output, operation_name("allgather", f"{name}.{index}", 0), output, order)
+            for index, (tensor, output) in enumerate(zip(tensors, outputs, strict=True))
+        ]
+        return handles, outputs
 
-    mine = torch.tensor([[tensor.shape[0] for tensor in tensors]], device="cpu")
-    sizes = _native.allgather_async(mine, None, f"{name}.rows", tensor_of, order)
+    mine = [torch.tensor([[tensor.shape[0]]], device="cpu") for tensor in tensors]
+    sizes = _native.grouped_allgather_of_rows(mine, name, tensors_of, order)
     return DeferredOperation(sizes, tensors[0].get_device(), start_all, (order, name))
 
 
@@ -145,7 +169,7 @@ def grouped_allgather_async(
 
     def call(unique: str) -> _native.Handle[tuple[torch.Tensor, ...]] | DeferredOperation:
         if any(getattr(tensor, "is_cuda", False) for tensor in tensors):
-            return _on_device(tensors, unique, process_set, True)
+            return _group_on_device(tensors, unique, number_of(process_set))
         return _native.grouped_allgather_async(list(tensors), unique, tensors_of, number_of(process_set))
 
     return start_group("grouped_allgather", name, tensors, process_set, call)

@@ -11,15 +11,13 @@ import torch
 
 from rueda import _native
 from rueda.errors import InvalidArgument
-from rueda.torch._deferred import DeferredOperation, check_name
+from rueda.torch._deferred import DeferredOperation, check_name, new_number, operation_name
 from rueda.torch._tensors import with_received_splits
 from rueda.torch.operations.handles import (
     gradient_name,
     needs_gradient,
-    number_of,
     plain,
     start,
-    start_group,
     synchronize,
     wire_name,
 )
@@ -60,14 +58,16 @@ def alltoall_async(
         tensor = tensor[: sum(rows)]
     wire = wire_name("alltoall", name)
     if getattr(tensor, "is_cuda", False):
-        return start_group(
-            "alltoall", name, [tensor], process_set, lambda unique: _on_device(tensor, rows, unique, process_set)
-        )
+        return start("alltoall", process_set, _on_device, tensor, rows, wire, process_set)
     return start("alltoall", process_set, _native.alltoall_async, tensor, None, rows, wire, with_received_splits)
 
 
-def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_set: ProcessSet) -> DeferredOperation:
-    """Starts an alltoall of a tensor on a GPU. The ranks first exchange the numbers of rows."""
+def _on_device(
+    tensor: torch.Tensor, rows: list[int] | None, name: str | None, process_set: ProcessSet, order: int
+) -> DeferredOperation:
+    """Starts an alltoall of a tensor on a GPU. The ranks first exchange the numbers of rows. `order` is the number of the
+    process set.
+    """
     size = process_set.size() or 1
     extent = tensor.shape[0] if tensor.dim() > 0 else 0
     if tensor.dim() == 0:
@@ -81,18 +81,20 @@ def _on_device(tensor: torch.Tensor, rows: list[int] | None, name: str, process_
             f"alltoall: the splits are {rows}; expected {size} that are not negative and sum to at most {extent}"
         )
     _native.check_writable(tensor)  # a tensor that Rueda cannot use must be refused before the exchange
-    order, sent = number_of(process_set), rows
+    sent = rows
     check_name(order, name)
 
     def start_it(exchanged: tuple[torch.Tensor, torch.Tensor]) -> tuple[list[_native.Handle[Any]], Any]:
-        received = exchanged[0]
+        received, numbers = exchanged[0].unbind(1)
         output = tensor.new_empty((int(received.sum()), *tensor.shape[1:]))
-        handle = _native.alltoall_async(tensor, output, sent, f"{name}.0", _no_result, order)
+        own_name = operation_name("alltoall", name, int(numbers.max()))
+        handle = _native.alltoall_async(tensor, output, sent, own_name, _no_result, order)
         return [handle], (output, received.int())
 
-    counts = torch.tensor(rows, device="cpu")
-    sizes = _native.alltoall_async(counts, None, [1] * size, f"{name}.rows", with_received_splits, order)
-    return DeferredOperation(sizes, tensor.get_device(), start_it, (order, name))
+    number = new_number(order, "alltoall", name)
+    counts = torch.tensor([[count, number] for count in rows], device="cpu")
+    sizes = _native.alltoall_of_rows(counts, None, [1] * size, name, with_received_splits, order)
+    return DeferredOperation(sizes, tensor.get_device(), start_it, None if name is None else (order, name))
 
 
 def _no_result(*_: Any) -> None:

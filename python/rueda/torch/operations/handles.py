@@ -68,7 +68,9 @@ def number_of(process_set: ProcessSet) -> int:
     return process_set.process_set_id  # type: ignore[return-value]  # the native call refuses None
 
 
-def start(operation: str, process_set: ProcessSet, call: Callable[..., Handle[Any]], *arguments: Any) -> int:
+def start(
+    operation: str, process_set: ProcessSet, call: Callable[..., Handle[Any] | DeferredOperation], *arguments: Any
+) -> int:
     """Starts an operation with `call`, a function of the native module, and returns the number of the handle. The first
     of the arguments must be the input. The number of the process set is added as the last argument.
     """

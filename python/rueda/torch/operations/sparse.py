@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from rueda.errors import HorovodInternalError, InvalidArgument
+from rueda.errors import HorovodInternalError, InvalidArgument, Unsupported
+from rueda.torch._tensors import is_float8
 from rueda.torch.operations.allgather import allgather_async
 from rueda.torch.operations.allreduce import Op
 from rueda.torch.operations.handles import synchronize
@@ -47,6 +48,10 @@ def sparse_allreduce_async(
         )
     if op not in (Average, Sum):
         raise InvalidArgument(f"sparse_allreduce_async: op is {op!r}; expected hvd.Average or hvd.Sum")
+    if is_float8(tensor):
+        raise Unsupported(
+            f"sparse_allreduce_async: PyTorch cannot add tensors of {tensor.dtype}; convert the tensor to torch.bfloat16"
+        )
     indices_of, values_of = (None, None) if name is None else (f"{name}.indices", f"{name}.values")
     # The allgather of the values is started first. If starting it fails, no operation has been started.
     values = allgather_async(tensor._values().contiguous(), values_of, process_set)

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -51,6 +52,16 @@ void run_sum(IpcMember& member, DeviceCommunicator& communicator, std::size_t co
     Sum sum(member, count);
     member.run(communicator, Operation::allreduce, {&sum.segment, 1});
     sum.check(member);
+}
+
+/// Returns the number of members for which `is_true` is true. This is a small batch, which is staged.
+float count_members(IpcMember& member, DeviceCommunicator& communicator, bool is_true) {
+    float count = is_true ? 1 : 0;
+    std::byte* const memory = member.put(std::as_bytes(std::span(&count, 1)));
+    const Segment segment{.count = 1, .input = memory, .output = memory};
+    member.run(communicator, Operation::allreduce, {&segment, 1});
+    std::memcpy(&count, member.get(memory, sizeof(count)).data(), sizeof(count));
+    return count;
 }
 
 // The original functions of the driver, which the planted defects below call. Each process of a test has its own copy
@@ -295,6 +306,31 @@ TEST_CASE("the end of a batch covers earlier batches of the other way", "[ipc][c
             member.meet();
         });
     }
+}
+
+TEST_CASE("the time of a batch is from the first kernel to the last, and a staged batch has none", "[ipc][choice]") {
+    require_ipc({.seed = 15, .sizes = kSizes}, [](IpcMember& member) {
+        const auto communicator = member.connect();
+        run_sum(member, *communicator, 3000);
+        RUEDA_RANK_CHECK(!communicator->end()->times().has_value());  // nobody wanted it
+        communicator->measure(true);
+        gpu::delay_operations("rueda_reduce", std::chrono::milliseconds(20));
+        std::optional<DeviceEvent::Times> times;
+        const auto limit = Clock::now() + std::chrono::seconds(20);
+        bool is_over = false;
+        do {  // on a busy machine, some tries to measure the device's clock fail
+            run_sum(member, *communicator, 3000);
+            const auto done = communicator->end()->is_done();
+            RUEDA_RANK_CHECK(done.is_ok() && done.value());
+            times = times ? times : communicator->end()->times();
+            is_over = Clock::now() >= limit;
+        } while (count_members(member, *communicator, times || is_over) < static_cast<float>(member.members()));
+        RUEDA_RANK_CHECK(!communicator->end()->times().has_value());
+        RUEDA_RANK_CHECK(times.has_value());
+        // 12,000 bytes are three pieces, so the device runs three slow kernels. The precision is a few microseconds.
+        RUEDA_RANK_CHECK(times->end_ns - times->begin_ns >= 59'000'000);
+        member.meet();
+    });
 }
 
 TEST_CASE("a set that shares memory uses NCCL as soon as another set has an order", "[ipc][choice]") {

@@ -80,7 +80,7 @@ public:
 
     void meet() {
         const int members = static_cast<int>(plan_.members);
-        // The acq_rel here and the acquire below are partners. They make everything that a member wrote before meet()
+        // The acquire below reads what the release here wrote. So everything that a member wrote before meet() is
         // visible to all members after meet().
         const int mine = shared_->arrived.fetch_add(1, std::memory_order_acq_rel);
         const int whole = (mine / members + 1) * members;

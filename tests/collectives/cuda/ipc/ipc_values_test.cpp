@@ -147,8 +147,8 @@ std::vector<std::byte> guarded_output(const Shape& shape, const std::vector<std:
 /// The memory of a batch's tensors on this member.
 ///
 /// Each tensor of a small batch has allocations of its own, so that the stand-in finds accesses beyond a tensor's end.
-/// The tensors of a large batch are in one allocation. With two allocations and three copies for each of 400 tensors,
-/// the test would spend most of its time there, and would use thousands of descriptors.
+/// The tensors of a large batch are in one allocation. Otherwise, there would be two allocations and three copies for
+/// each of 400 tensors. They would take most of the test's time, and thousands of descriptors.
 class BatchMemory {
 public:
     BatchMemory(IpcMember& member, const std::vector<Shape>& shapes) : member_(member), shapes_(shapes) {
@@ -387,6 +387,7 @@ TEST_CASE("every type and reduction has the bits of the CPU", "[ipc][values]") {
                 }
             }
             RUEDA_RANK_EQUAL(gpu::calls("cuIpcOpenMemHandle"), member.members() - 1U);
+            RUEDA_RANK_CHECK(communicator->last_call() == DeviceCall::peer_kernels);
             RUEDA_RANK_EQUAL(gpu::host_waits() > 0, true);  // the test's own
             RUEDA_RANK_CHECK(gpu::nccl_operations().empty());
             member.meet();

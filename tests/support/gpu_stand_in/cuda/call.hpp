@@ -21,7 +21,7 @@ public:
     [[nodiscard]] CudaResult error() const { return error_; }
     [[nodiscard]] Machine& machine() { return machine_; }
     [[nodiscard]] std::unique_lock<std::mutex>& lock() { return lock_; }
-    [[nodiscard]] Device& device() { return *device_; }  ///< of the current context
+    [[nodiscard]] Device& device() { return *device_; }  ///< the device of the current context
     /// Returns the live stream, or null after a report.
     [[nodiscard]] Stream* stream(CudaStream handle);
     [[nodiscard]] Event* event(CudaEvent handle);

@@ -67,7 +67,7 @@ struct Device {
     std::set<int> peers{};  ///< the devices to which the context has enabled peer access
     Stream* legacy = nullptr;
     std::vector<std::unique_ptr<Stream>> streams{};
-    unsigned nccl_kernels = 0;  ///< of NCCL, that run now
+    unsigned nccl_kernels = 0;  ///< the number of NCCL's kernels that run now
     std::mt19937_64 random{};
     std::thread thread{};
 };
@@ -145,7 +145,7 @@ public:
     [[nodiscard]] std::uint64_t choose(std::uint64_t count) { return count == 0 ? 0 : random() % count; }
     void start_threads();
 
-    // These need no mutex.
+    // The following functions need no mutex.
 
     void report(const std::string& text);
     [[nodiscard]] std::vector<std::string> violations();

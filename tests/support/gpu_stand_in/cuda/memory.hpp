@@ -13,8 +13,8 @@
 
 namespace rueda::tests::gpu {
 
-/// Memory that the driver knows: of a device, or pinned memory of the host. It is a file in memory (memfd), so another
-/// process can open it. The history of accesses lies in front of it.
+/// Memory that the driver knows: memory of a device, or pinned memory of the host. A memfd holds the memory,
+/// so another process can open it. In the memfd, the history of accesses comes before the memory itself.
 struct Allocation {
     static constexpr int kPinnedHost = -1;
 

@@ -46,7 +46,7 @@ public:
     /// Executes a part of the operation. Returns whether the operation has ended; if not, this function is called again
     /// later.
     [[nodiscard]] virtual bool run() = 0;
-    /// Is called instead of run() if the device is broken.
+    /// The device's thread calls this function instead of run() if the device is broken.
     virtual void drop() {}
 
     [[nodiscard]] const std::string& label() const { return label_; }

@@ -8,9 +8,9 @@
 #include "tests/support/gpu_stand_in/cuda/machine.hpp"
 #include "tests/support/gpu_stand_in/cuda/memory.hpp"
 
-// The thread of a device. It looks at the first operation of each stream. Of the operations that may run, it chooses
-// one at random. CUDA Programming Guide, "Streams": commands of different streams may run out of order or at the same
-// time, and a correct program does not depend on it.
+// The thread of a device. It looks at the first operation of each stream. From those operations that may run, it
+// chooses one at random. CUDA Programming Guide, "Streams": commands of different streams may run out of order or at
+// the same time, and a correct program does not depend on it.
 
 namespace rueda::tests::gpu {
 namespace {

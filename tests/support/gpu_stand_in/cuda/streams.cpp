@@ -10,7 +10,7 @@
 // The order between streams that follows from the submission of work. Events order more work (driver_events.cpp).
 //
 // CUDA Driver API, "Stream synchronization behavior": work in one stream runs in the order of submission. Work in the
-// legacy default stream waits for all earlier work in the blocking streams of the context, and later work in a blocking
+// legacy default stream waits for all earlier work in the blocking streams of the context. Later work in a blocking
 // stream waits for the work in the legacy default stream. Streams with CU_STREAM_NON_BLOCKING take no part in this.
 // Nothing else is ordered.
 

@@ -27,8 +27,8 @@ void combine(std::byte* accumulator, const std::byte* operand, std::size_t count
              NcclReduction reduction);
 /// Multiplies each element by the factor, in the tensor's type.
 void multiply(std::byte* values, std::size_t count, NcclType type, const Factor& factor);
-/// An average over `ranks`: NCCL multiplies floats by 1/ranks before the sum and divides integers after it
-/// (src/enqueue.cc).
+/// Whether the type has floating-point numbers. To average, NCCL multiplies floats by 1/ranks before the sum, and
+/// divides integers by `ranks` after the sum (src/enqueue.cc).
 [[nodiscard]] bool is_floating(NcclType type);
 [[nodiscard]] Factor one_divided_by(int ranks, NcclType type);
 void divide(std::byte* values, std::size_t count, NcclType type, int divisor);

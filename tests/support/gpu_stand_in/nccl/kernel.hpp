@@ -20,7 +20,7 @@ struct NcclOperation {
     NcclKind kind = NcclKind::all_reduce;
     DeviceAddress input = 0;
     DeviceAddress output = 0;
-    std::size_t count = 0;  ///< as NCCL's function takes it
+    std::size_t count = 0;  ///< the number that NCCL's function got as its argument `count`
     NcclType type = 0;
     NcclReduction reduction = 0;
     int root = 0;  ///< or the peer
@@ -31,8 +31,8 @@ struct NcclOperation {
     std::uint64_t registered = 0;  ///< as in OperationHeader
 
     [[nodiscard]] std::size_t bytes() const { return count * element_bytes(type); }
-    [[nodiscard]] std::size_t input_bytes() const;   ///< that this rank reads
-    [[nodiscard]] std::size_t output_bytes() const;  ///< that this rank writes
+    [[nodiscard]] std::size_t input_bytes() const;   ///< the bytes that this rank reads
+    [[nodiscard]] std::size_t output_bytes() const;  ///< the bytes that this rank writes
     [[nodiscard]] std::string describe() const;
 };
 

@@ -26,8 +26,8 @@ struct OperationHeader {
     std::int32_t root = 0;
     std::uint64_t count = 0;
     /// Says whether the input and the output of the operation are in registered memory. The value is 0 if they are not.
-    /// If they are, the value is computed from their offsets for functions that need the same offsets into registered
-    /// memory on all ranks. For other functions it is 1.
+    /// Some functions need the same offsets into registered memory on all ranks; for these functions, the value is
+    /// computed from the offsets. For all other functions with registered memory, the value is 1.
     std::uint64_t registered = 0;
 
     bool operator==(const OperationHeader&) const = default;
@@ -60,7 +60,7 @@ private:
     struct Slot {
         OperationHeader header;
         std::int32_t process;
-        std::int32_t file;  ///< of the sender, plus 1
+        std::int32_t file;  ///< the sender's descriptor of the file, plus 1
         std::uint64_t inode;
         std::uint64_t bytes;
     };
@@ -70,8 +70,8 @@ private:
     Slot slots_[kSlots];
 };
 
-/// The memory that the ranks of one communicator share. The unique id names a file (memfd) of the process that made the
-/// id, so nothing remains when the processes end, and no name is used.
+/// The memory that the ranks of one communicator share. The unique id names a memfd of the process that made the id. A
+/// memfd has no path, so nothing remains when the processes end.
 struct Region {
     enum class State : std::int32_t { absent, joined, finalized, aborted, lost };
     struct Member {

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Finds the Python of a library with which a benchmark compares Rueda."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+INSTALLED = Path(__file__).resolve().parents[2] / "build" / "compare"
+INSTALL = "benchmarks/compare/compare --install"
+
+
+def python_of(peer: str, package: str | None = None) -> str | None:
+    """Returns the Python into which ``compare --install PEER`` has installed the library. Without it, returns the Python
+    that runs this program if it has the package, which usually has the name of the peer; otherwise None."""
+    if (INSTALLED / peer / "installed").exists():  # an installation that failed leaves a Python without this file
+        return str(INSTALLED / peer / "bin" / "python")
+    return sys.executable if importlib.util.find_spec(package or peer) else None
+
+
+def required(peer: str) -> str:
+    """Like python_of(), but ends the program if there is no such Python."""
+    return python_of(peer) or sys.exit(f"{peer} is missing; install it with `{INSTALL} {peer}`")

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Batches in pinned memory, from which a GPU copies while the program goes on.
+#pragma once
+
+#include <memory>
+
+#include "rueda/data/batch.hpp"
+#include "rueda/rueda.h"
+
+namespace rueda::data {
+
+/// Returns the functions for PipelineOptions::memory with which the arrays of batches lie in memory that is registered
+/// with NVIDIA's driver. The program may give a batch to next() right after it has started the copies to the GPU: the
+/// pipeline writes to its arrays only when the GPU has done the work that is in its legacy default stream at that time.
+/// If you copy in a stream of your own, let the default stream wait for it first.
+///
+/// `device` is the number of the GPU that takes the copies, usually rueda::local_device(). It cannot be checked: with a
+/// wrong number, the pipeline may write into memory while a GPU still copies from it.
+///
+/// The memory of an array that dies stays pinned, and a later array of the pipeline uses it when the GPU has done the
+/// work that was noted then. The size of each piece of memory is a power of two. All of it is unpinned when the
+/// pipeline and all arrays have died. That last destructor waits for the GPU, at most 5 s in all; memory that the GPU
+/// may still use then stays pinned until the process ends.
+///
+/// Throws Unsupported if the process cannot use a GPU, and ResourceExhausted if the driver cannot pin memory. The same
+/// errors come from Pipeline::next() if they happen later.
+[[nodiscard]] RUEDA_API std::shared_ptr<const BatchMemory> pinned_memory(int device);
+
+}  // namespace rueda::data

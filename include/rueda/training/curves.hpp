@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+/// @file
+/// Draws learning curves as an SVG picture.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rueda/rueda.h"
+
+namespace rueda::training {
+
+struct CurvePoint {
+    double x = 0.0;
+    double y = 0.0;
+};
+
+struct Curve {
+    std::string name;  ///< the text of the legend, UTF-8
+    /// A point that is not finite interrupts the curve.
+    std::vector<CurvePoint> points;
+};
+
+struct CurvesOptions {
+    std::string title{};           ///< a text above the picture, UTF-8, as the labels
+    std::string x_label = "step";  ///< a text for the horizontal axis
+    std::string y_label = "loss";  ///< a text for the vertical axis
+    bool logarithmic = false;      ///< the vertical axis; values that are not above 0 then interrupt the curve
+};
+
+/// Writes a picture of the curves to an SVG file, which appears completely or not at all. The picture has the same
+/// bytes as the one that rueda.training.draw_curves of Python draws. Call it on one rank. Throws InvalidArgument if
+/// there is no curve, or if the file cannot be written, and ResourceExhausted if the disk is full. Threads: any thread.
+RUEDA_API void draw_curves(const std::filesystem::path& path, std::span<const Curve> curves,
+                           const CurvesOptions& options = {});
+
+}  // namespace rueda::training

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Rueda authors
+"""Finds and opens the checkpoints of a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from rueda import _native
+from rueda.errors import InvalidArgument
+from rueda.training import _trees
+
+#: The key under which a checkpoint stores the description of its state, as one of its values.
+STRUCTURE = "python.structure"
+
+
+class Candidates:
+    """The checkpoints that rank 0 finds, and why it leaves others out."""
+
+    def __init__(self, folder: str, warn: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._warn = warn
+        self._damaged: list[str] = []
+
+    def find(self, which: str, better: str) -> list[str]:
+        """Returns the names of the complete checkpoints, in the order in which they should be tried."""
+        listing = json.loads(_native.checkpoint_list(os.fsencode(self._folder)))
+        for reason in listing["damaged"]:
+            self.leave_out(reason)
+        found = listing["complete"]
+        if which == "best":
+            measured = [each for each in found if each["metric"] is not None]
+            if found and not measured:
+                raise InvalidArgument(
+                    f"checkpoints in {self._folder}: none has a metric, so none is the best; give a metric when you save, "
+                    "or restore the newest"
+                )
+            found = sorted(measured, key=lambda each: each["metric"], reverse=better == "higher")
+        return [each["name"] for each in found]
+
+    def leave_out(self, reason: str) -> None:
+        """Remembers that a checkpoint is damaged, and warns."""
+        self._damaged.append(reason)
+        self._warn(f"{reason}. This checkpoint is left out, and the one before it is used")
+
+    def raise_if_all_are_damaged(self) -> None:
+        """Raises InvalidArgument if a checkpoint was left out. If the training began from the start instead, nobody would
+        notice the loss.
+        """
+        if self._damaged:
+            raise InvalidArgument(
+                f"no checkpoint in {self._folder} can be read; remove the folder to train from the beginning: "
+                f"{'; '.join(self._damaged)}"
+            )
+
+
+class Opened(NamedTuple):
+    """A checkpoint whose headers were read. ``entry`` describes it, and ``structure`` is the description of its state.
+    ``state`` has the state's tensors, with undefined contents.
+    """
+
+    checkpoint: object
+    entry: dict[str, Any]
+    structure: Any
+    state: dict[str, Any]
+
+
+def open_checkpoint(path: bytes) -> Opened:
+    """Opens one checkpoint.
+
+    Raises:
+        InvalidArgument: it is damaged.
+        ResourceExhausted: descriptors or memory are used up; the checkpoint may be good.
+    """
+    checkpoint = _native.checkpoint_open(path)
+    entry = json.loads(_native.checkpoint_describe(checkpoint))
+    try:
+        structure = structure_of(entry)
+        state = new_tensors(entry["state"], structure)
+        # This call raises an error if the description does not fit the tensors.
+        _trees.put_together(structure, state.__getitem__)
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"checkpoint {os.fsdecode(path)}: the description of its state is damaged: {type(error).__name__}: {error}"
+        ) from error
+    return Opened(checkpoint, entry, structure, state)
+
+
+def structure_of(entry: Mapping[str, Any]) -> Any:
+    """Returns the description of a checkpoint's state. A C++ program writes none; its state is a dict of arrays."""
+    text = entry["values"].get(STRUCTURE)
+    if text is None:
+        return {"dict": [[name, {"tensor": name, "kind": "numpy"}] for name, _, _ in entry["state"]]}
+    return _trees.from_text(text)
+
+
+def new_tensors(forms: list[tuple[str, int, list[int]]], structure: Any) -> dict[str, Any]:
+    """Makes the tensors of a state, with undefined contents. ``forms`` has their names, dtypes and shapes."""
+    kinds = _trees.kinds_in(structure)
+    return {name: _trees.new_tensor(kinds.get(name, "numpy"), dtype, shape) for name, dtype, shape in forms}
