@@ -286,10 +286,10 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
                                    : std::nullopt;
 }
 
-/// A notification from the launcher wakes this thread. If no notification comes, or if the launcher has ended, the wait
-/// ends after kMoment.
+/// Returns the text about the first wanted notification. A notification from the launcher wakes this thread. If none
+/// comes, or if the launcher has ended, the wait ends after kMoment.
 template <class Wanted>
-std::optional<base::LauncherNotification> LauncherLine::wait_for(Wanted&& wanted) {
+std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kMoment;
     for (;;) {
         int fd = -1;
@@ -300,7 +300,7 @@ std::optional<base::LauncherNotification> LauncherLine::wait_for(Wanted&& wanted
                 return is_member(heard.notification.rank) && wanted(heard.notification);
             });
             if (found != heard_.end()) {
-                return found->notification;
+                return of_launch(describe_cause(found->notification));
             }
             fd = socket_.value();
         }
@@ -320,28 +320,21 @@ bool LauncherLine::is_about_rank(const base::LauncherNotification& notification,
                             : index < members_.size() && notification.rank == members_[index];
 }
 
-std::string LauncherLine::cause_text(const base::LauncherNotification& notification) {
-    const std::lock_guard lock(mutex_);
-    return of_launch(describe_cause(notification));
-}
-
 std::string LauncherLine::cause_of_death(int rank, const std::string& seen, const std::string& end_reason) {
     bool is_other_rank = false;
-    const auto cause = wait_for([&](const base::LauncherNotification& notification) {
+    const std::optional<std::string> cause = wait_for([&](const base::LauncherNotification& notification) {
         is_other_rank = !is_about_rank(notification, rank);
         return !is_other_rank || notification.kind == NotificationKind::failed;
     });
     if (!cause) {
         return seen;
     }
-    const std::string text = cause_text(*cause);
-    return is_other_rank || end_reason.empty() ? text : text + ": " + end_reason;
+    return is_other_rank || end_reason.empty() ? *cause : *cause + ": " + end_reason;
 }
 
 std::optional<std::string> LauncherLine::notification_of_failure() {
-    const auto failed = wait_for(
+    return wait_for(
         [](const base::LauncherNotification& notification) { return notification.kind == NotificationKind::failed; });
-    return failed ? std::optional(cause_text(*failed)) : std::nullopt;
 }
 
 void LauncherLine::report_abort(std::string_view reason) {

@@ -152,8 +152,7 @@ private:
     [[nodiscard]] std::span<const HeardNotification> heard_of_members();
     [[nodiscard]] std::string of_launch(const std::string& text) const;
     template <class Wanted>
-    std::optional<base::LauncherNotification> wait_for(Wanted&& wanted);
-    [[nodiscard]] std::string cause_text(const base::LauncherNotification& notification);
+    std::optional<std::string> wait_for(Wanted&& wanted);
 
     std::mutex mutex_;
     base::UniqueFd socket_;
