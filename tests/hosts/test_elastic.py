@@ -21,15 +21,21 @@ import unittest
 
 from hosts_job import ENVIRONMENT, HAS_UCX, left_in_memory, test_hosts
 
-import elastic_jobs  # isort: skip; hosts_job makes its folder known
+import elastic_jobs  # isort: skip; importing hosts_job adds the folder of elastic_jobs to the search path
 
 RUEDARUN = os.environ["RUEDARUN"]
 RUEDA = str(pathlib.Path(RUEDARUN).with_name("rueda"))
 JOB = os.environ["ELASTIC_JOB"]
 LONG = os.environ.get("LONG") == "1"
-# The longest time in seconds from the cut of a host to the next generation: RUEDA_HOST_TIMEOUT, or the time after which
-# ruedarun gives a host up, whichever is longer, and then the time in which the survivors meet.
+# The longest time in seconds from the cut of a host to the next generation. It consists of the time until the host
+# counts as lost (RUEDA_HOST_TIMEOUT or ruedarun's own limit, whichever is longer) and the time in which the survivors
+# meet.
 LIMIT_AFTER_CUT = 10
+
+
+def starts_with_size(job, size):
+    """Returns the processes that have printed that they are in a generation of this size."""
+    return [line.pid for line in job.lines if line.what == "start" and line.size == size]
 
 
 class ElasticHosts(elastic_jobs.ElasticTest):
@@ -74,7 +80,8 @@ class ElasticHosts(elastic_jobs.ElasticTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         answers = json.loads(done.stdout)["hosts"]
         self.assertEqual(sorted(answer["host"] for answer in answers), hosts)
-        # All test hosts see the same processes, so each finds a part of the job by the job's token.
+        # On every test host, `rueda` sees the processes of all test hosts. So on each host it finds some ranks of the
+        # job, by the job's token.
         self.assertTrue(all(answer["job"] and answer["job"]["ranks"] for answer in answers), done.stdout)
 
     def finish(self, job, steps, size):
@@ -133,8 +140,8 @@ class Losses(ElasticHosts):
         self.finish(job, 10, 2)
 
     def test_a_supervisor_is_killed(self):
-        """Only the connection of one worker breaks, and its host lives. Its program must be dead before the others of
-        this host go on."""
+        """Only the connection of one worker breaks, and the worker's host stays alive. This worker must be dead before
+        the other workers of its host go on."""
         job = self.start(
             *("-H", "rueda-h0:1,rueda-h1:2", "-np", 3, "--min-np", 2, "--blacklist-cooldown-range", 60, 60),
             *(JOB, 10, "pause=2", f"until={self.end}"),
@@ -149,7 +156,8 @@ class Losses(ElasticHosts):
         self.assertIn("rank 2 on rueda-h1", job.err)
 
     def test_a_host_is_cut_off_while_its_ranks_wait(self):
-        """The lost ranks have got a place already, or wait for one. The others must not wait for them."""
+        """The lost ranks may already belong to the next generation, or may still wait for it. The other ranks must not
+        wait for the lost ranks."""
         job = self.start(
             *("-H", "rueda-h0:2,rueda-h1:2", "-np", 4, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
             *(JOB, 10, "pause=2", f"until={self.end}"),
@@ -158,12 +166,12 @@ class Losses(ElasticHosts):
         pids = self.check_members(job, 0, 4)
         self.hosts.unplug(1)
         os.kill(pids[1], signal.SIGKILL)
-        job.wait_for(lambda: any(line.size == 1 for line in job.lines if line.what == "start"))
-        self.assertEqual([line.pid for line in job.lines if line.what == "start" and line.size == 1], [pids[0]])
+        job.wait_for(lambda: starts_with_size(job, 1))
+        self.assertEqual(starts_with_size(job, 1), [pids[0]])
         self.finish(job, 10, 1)
 
     def test_the_survivors_are_on_another_host_than_ruedarun(self):
-        """The new rank 0 is on a host that was not the first one, so the ranks meet there."""
+        """The new rank 0 is on another host than the first rank 0, so the ranks meet on this other host."""
         job = self.start(
             *("-H", "rueda-h0:1,rueda-h1:2", "-np", 3, "--min-np", 1, "--blacklist-cooldown-range", 2, 10),
             *(JOB, 10, "pause=2", f"until={self.end}"),
@@ -218,8 +226,9 @@ class Slots(ElasticHosts):
         self.assertIn("rank 1 on rueda-h9 could not be started: ssh to 'rueda-h9' ended with exit status 255", job.err)
 
     def test_a_worker_that_waits_is_lost(self):
-        """The connection of a waiting worker breaks, and its host lives. ruedarun learns only later that the worker is
-        dead, so it may form a generation with it. The job goes on without the worker all the same."""
+        """The connection of a waiting worker breaks, but the worker's host stays alive. ruedarun learns only later that
+        the worker is dead. So it may form a generation that contains the dead worker. The job must nevertheless
+        continue without this worker."""
         job = self.start(
             *("-H", "rueda-h0:2,rueda-h1:2", "-np", 4, "--min-np", 1, "--blacklist-cooldown-range", 60, 60),
             *(JOB, 10, "pause=2", f"until={self.end}"),
@@ -232,15 +241,14 @@ class Slots(ElasticHosts):
         time.sleep(1)  # the ranks on rueda-h1 leave the generation; no line shows that they wait
         os.kill(elastic_jobs.parent_of(pids[3]), signal.SIGKILL)
         os.kill(pids[0], signal.SIGCONT)
-        job.wait_for(lambda: any(line.size == 2 for line in job.lines if line.what == "start"))
+        job.wait_for(lambda: len(starts_with_size(job, 2)) == 2)
         # The two ranks print their lines on different hosts, so the lines may come in any order.
-        self.assertCountEqual(
-            [line.pid for line in job.lines if line.what == "start" and line.size == 2], [pids[0], pids[2]]
-        )
+        self.assertCountEqual(starts_with_size(job, 2), [pids[0], pids[2]])
         self.finish(job, 10, 2)
 
     def test_a_job_that_fails_while_ssh_still_connects(self):
-        """The worker for which ssh connects must not be started any more, and delay nothing."""
+        """A worker for which ssh still connects must not be started after the job has failed, and must not delay the
+        end of the job."""
         (self.hosts.programs / "ssh").unlink()
         (self.hosts.programs / "ssh").write_text("#!/bin/sh\nexec sleep 60\n")
         (self.hosts.programs / "ssh").chmod(0o755)
@@ -271,17 +279,18 @@ class Slots(ElasticHosts):
         self.assertEqual(job.wait(), 0, job.err)
         self.assertEqual(calls.read_text(), "ssh\n")
         written = [(self.folder / "out" / f"rank.{number}.out").read_text() for number in range(12)]
-        self.assertEqual(written, ["0\n"] * 12)  # before init(), each is a job of one rank
+        self.assertEqual(written, ["0\n"] * 12)  # before init(), each process is a job of one rank
 
     def test_ruedarun_is_suspended(self):
-        """A suspended ruedarun reads no output. Its kernel accepts what the supervisors may send, so no rank is lost."""
+        """A suspended ruedarun reads no output. But its kernel still accepts data from the supervisors, so no rank is
+        lost."""
         job = self.start(
             *("-H", "rueda-h1:1", "-np", 1, "--min-np", 1),
             *("sh", "-c", f"head -c 3000000 /dev/zero | tr '\\0' x; echo; exec {JOB} 10 pause=1 until={self.end}"),
         )
         time.sleep(0.3)
         job.process.send_signal(signal.SIGSTOP)
-        time.sleep(5)  # twice the time after which a silent host is given up
+        time.sleep(5)  # twice the time after which a host that does not answer counts as lost
         job.process.send_signal(signal.SIGCONT)
         job.wait_for_size(1)
         self.finish(job, 10, 1)
@@ -301,7 +310,7 @@ class Slots(ElasticHosts):
 class RandomKills(ElasticHosts):
     def test_random_kills(self):
         """Kills random workers of both hosts at random times, and compares the result with that of an undisturbed run.
-        One worker with the values of the training is always spared."""
+        At least one worker that has the values of the training stays alive."""
         kills, steps = (100, 2000) if LONG else (5, 50)
         seed = int(os.environ.get("RUEDA_SEED", time.time_ns() % 10**6))
         print(f"RUEDA_SEED={seed}", file=sys.stderr)
