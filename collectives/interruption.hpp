@@ -16,7 +16,7 @@ namespace rueda::collectives {
 using Interruption = std::function<Status(int rank, int size)>;
 
 /// The interval between two calls of an Interruption. Each call costs a few system calls. The interval is nevertheless
-/// short: if a start cannot succeed any more, it must end soon.
+/// short: if the start of a job cannot succeed any more, it must fail soon.
 inline constexpr std::chrono::milliseconds kInterruptionInterval{20};
 
 [[nodiscard]] inline Status ask(const Interruption& interruption, int rank, int size) {

@@ -35,8 +35,8 @@ auto host_key(const RankFacts& facts) {
     return std::tie(facts.hostname, facts.boot_id, facts.uid, facts.pid_namespace, facts.ipc_namespace);
 }
 
-/// Returns the host's name for messages. This is the hostname. If another host of the job has the same hostname, facts
-/// that tell the hosts apart are added.
+/// Returns the host's name for messages, which is usually the hostname. If another host of the job has the same
+/// hostname, the name also contains facts that distinguish the two hosts.
 std::string host_name(const RankFacts& facts, std::span<const RankFacts* const> hosts) {
     const auto same_name = [&](const RankFacts* other) { return other->hostname == facts.hostname; };
     if (std::count_if(hosts.begin(), hosts.end(), same_name) == 1) {

@@ -28,7 +28,7 @@ struct PluginKind {
     PluginScope scope = PluginScope::own;
 };
 
-/// Returns the first of the places of the plugin `file` at which there is a file, or an empty text.
+/// Returns the first path in plugin_places(file) at which a file exists. Returns an empty text if there is none.
 [[nodiscard]] std::string find_plugin_file(const char* file);
 
 /// Loads a plugin and returns the address of its function. The plugin is never unloaded. Threads: any thread may call

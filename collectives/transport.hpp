@@ -48,7 +48,7 @@ public:
     /// Process sets must have numbers below this limit, so that every port has its own tag in every MPI.
     static constexpr std::uint32_t kMostSets = 8000;
     /// Identifies a send or a receive in progress. A transport that wraps another one sets bit 63 of its own tickets,
-    /// to distinguish them from those of the inner transport. All other transports leave this bit 0.
+    /// to distinguish them from the tickets of the inner transport. All other transports leave this bit 0.
     using Ticket = std::uint64_t;
     static constexpr Ticket kTicketOfWrapper = Ticket{1} << 63U;
     /// The ticket of a message that a transport keeps as element `place` of a list. `generation` counts how often this
@@ -56,8 +56,8 @@ public:
     [[nodiscard]] static constexpr Ticket make_ticket(std::uint32_t place, std::uint32_t generation) {
         return (Ticket{generation & kMostGenerations} << 32U) | place;
     }
-    /// The next generation of such an element, when the element is used again. After 2^31 uses the generations, and so
-    /// the tickets, are repeated.
+    /// Returns the generation of a list element at its next use. After 2^31 uses of an element, its generations and
+    /// therefore its tickets repeat.
     [[nodiscard]] static constexpr std::uint32_t next_generation(std::uint32_t generation) {
         return (generation + 1) & kMostGenerations;
     }
@@ -94,14 +94,14 @@ public:
     /// never returns such a message.
     [[nodiscard]] virtual Result<std::optional<Arrival>> probe() { return std::optional<Arrival>(); }
     /// Lets MPI continue to send. A message that test() reported as sent may still wait inside MPI, for example because
-    /// a socket is full, and MPI sends it only during MPI calls. A rank with such messages must call this function from
-    /// time to time, unless it calls test() anyway.
+    /// a socket is full. MPI sends such a message only during MPI calls. A rank with such messages must call this
+    /// function from time to time, unless it calls test() anyway.
     [[nodiscard]] virtual Status progress() { return {}; }
     /// Call this function after an abort. Afterwards the object does not call MPI, and all its functions fail. MPI may
     /// still use the memory of messages in progress until the process ends, so this memory must stay valid.
     virtual void abandon() = 0;
     /// Whether messages on `port` can wake this rank (wakeups()), if they have more than kQuietBytes. Messages on other
-    /// ports wake no thread. Any thread.
+    /// ports wake no thread. Threads: any.
     [[nodiscard]] virtual bool wakes(Port /*port*/) const { return false; }
     /// Null if no message can wake this rank. The transport owns the object.
     [[nodiscard]] virtual Wakeups* wakeups() { return nullptr; }

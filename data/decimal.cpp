@@ -33,8 +33,8 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 const char* read_digits(const char* place, const char* end, DecimalParts& parts) noexcept {
     while (place != end && is_digit(*place)) {
         parts.digits = parts.digits * 10 + static_cast<std::uint64_t>(*place - '0');
-        // Leading zeros are not counted. After the first digit that is counted, every digit is counted, even if the sum
-        // has overflowed to zero.
+        // Leading zeros are not counted. All digits after the first counted digit are counted, even if `digits` has
+        // overflowed to zero.
         parts.count += (parts.count != 0 || parts.digits != 0) ? 1 : 0;
         ++place;
     }
@@ -75,9 +75,9 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
         const char* const fraction = place + 1;
         place = read_digits(fraction, end, parts);
         digits += place - fraction;
-        // The limit keeps the exponent small enough for an int. It does not change the result: with such a long
-        // fraction, is_exact() refuses the number even if read_exponent() adds the largest exponent. So read_slowly()
-        // reads the number.
+        // The limit keeps the exponent small enough for an int. The result stays right: is_exact() refuses a number
+        // with such a long fraction, even if read_exponent() adds the largest exponent. So read_slowly() reads the
+        // number.
         constexpr std::ptrdiff_t kLongestFraction = 1'000'000;
         parts.exponent = -static_cast<int>(std::min(place - fraction, kLongestFraction));
     }
@@ -120,9 +120,10 @@ double exact_product(const DecimalParts& parts) noexcept {
 }
 
 /// Whether rounding `wide` to float32 gives the float32 that is nearest to the decimal number. `wide` is the float64
-/// that is nearest to the decimal number. So both lie on the same side of the middle between two float32 numbers,
-/// unless `wide` is itself such a middle. The function therefore checks that `wide` is no middle. It accepts only
-/// normal float32 numbers and zero: for normal numbers, a middle has the bits 1000… below the 23 bits of a float32.
+/// that is nearest to the decimal number. So `wide` and the decimal number lie on the same side of the middle between
+/// two float32 numbers, unless `wide` is itself such a middle. The function therefore checks that `wide` is no middle.
+/// It accepts only normal float32 numbers and zero: for normal numbers, a middle has the bits 1000… below the 23 bits
+/// of a float32.
 bool rounds_like_decimal(double wide) noexcept {
     constexpr std::uint64_t kBelow = (std::uint64_t{1} << 29) - 1;
     constexpr std::uint64_t kMiddle = std::uint64_t{1} << 28;
@@ -142,7 +143,7 @@ const char* read_integer(const char* place, const char* end, std::int64_t& value
     }
     const char* const begin = place;
     place = read_digits(place, end, parts);
-    // 19 digits are below 10^19, which fits 64 bits without a sign.
+    // A number of 19 digits is below 10^19. So without its sign, it fits 64 bits.
     const std::uint64_t most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) +
                                static_cast<std::uint64_t>(parts.negative);
     if (place == begin || parts.count > 19 || parts.digits > most) {

@@ -78,7 +78,8 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         LaunchPlan plan;
         plan.reasons = task.reasons;
         plan.environment = task.environment;
-        plan.way = LaunchWay::mpirun;  // in these modes, the command line to print is the program itself
+        plan.way = LaunchWay::mpirun;  // makes describe_as_shell() print the command line in mpirun_to_paste, which is
+                                       // the program itself
         plan.mpirun_to_paste = options.program;
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;

@@ -30,9 +30,11 @@ using Clock = std::chrono::steady_clock;
 /// How long ruedarun still reads output after all ranks have ended. Descendants of ranks may still write.
 constexpr std::chrono::milliseconds kDrainTime{500};
 
-/// How long to wait for a better explanation of a rank's end, because this end may be only the consequence of another
-/// failure. If mpirun ended the rank, the reason is that mpirun itself ended, or that another rank ended and mpirun
-/// killed the remaining ranks. If the rank ended because of an abort, the cause is the rank that failed first.
+/// How long to wait for a better explanation of a rank's end. The end may be only the consequence of another failure,
+/// in these two cases:
+/// - mpirun ended the rank. The cause is then the end of mpirun itself, or the end of another rank after which mpirun
+///   killed the remaining ranks.
+/// - The job was aborted. The cause is then the rank that failed first.
 constexpr std::chrono::seconds kSettleTime{1};
 
 constexpr int kWrongUse = 2;

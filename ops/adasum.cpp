@@ -15,13 +15,13 @@
 namespace rueda::ops {
 namespace {
 
-/// A node of the tree counts as zero if its squared norm is below this fraction of the largest squared norm that a sum
-/// of its inputs could have. The fraction, 5.7e-14, is above the rounding errors: the computed squared norm of a
-/// difference has an error of about 1e-15 times the inputs' squared norms.
+/// A node of the tree counts as zero if its squared norm is small: below this fraction of the largest squared norm that
+/// a sum of the node's inputs could have. The fraction, 5.7e-14, is above the rounding errors. The computed squared
+/// norm of a difference has an error of about 1e-15 times the inputs' squared norms.
 constexpr double kVanishes = 0x1p-44;
 
-/// Combines the sources in a tree of pairs, without touching the vectors. It reads the matrix of their dot products,
-/// and updates the weight of each source in the result.
+/// Computes how the sources are combined in a tree of pairs. It does not read the sources themselves, but only the
+/// matrix of their dot products. From the matrix it computes the weight of each source in the result.
 class Tree {
 public:
     Tree(std::span<const double> dots, std::span<double> weights) : dots_(dots), weights_(weights) {}
@@ -75,7 +75,7 @@ private:
         const double a_square = dot(a, a);
         const double b_square = dot(b, b);
         if (vanishes(a, a_square) || vanishes(b, b_square)) {
-            return;  // a sum counts as zero, so the weights stay unchanged and the result is a + b
+            return;  // one of the two nodes counts as zero, so the weights stay unchanged and the result is a + b
         }
         const double product = dot(a, b);
         scale(a, 1 - product / (2 * a_square));

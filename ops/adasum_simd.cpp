@@ -29,7 +29,7 @@ constexpr std::size_t kBytesOf = sizeof(typename Element::Memory);
 template <class Element>
 constexpr bool kIsDouble = std::is_same_v<typename Element::Lane, double>;
 
-/// Loads elements as float64, which can represent every value of the other types.
+/// Loads elements as float64. float64 can represent every value of the smaller floating-point types.
 template <class Element, class D>
 HWY_INLINE hn::Vec<D> load_wide(D d, const std::byte* memory) {
     if constexpr (kIsDouble<Element>) {

@@ -20,14 +20,14 @@ HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
 /// Prepares a double for rounding to a 16-bit type via float32, so that rounding twice gives the same result as
-/// rounding `v` once. The returned number fits into float32. Compared with every halfway point between two 16-bit
-/// numbers, it lies on the same side as `v`, and it equals a halfway point exactly if `v` does. For this, the function
-/// merges the 29 bits that do not fit into float32 into the lowest bit that fits (rounding to odd).
+/// rounding `v` once. The returned number fits into float32. It is below, at or above a halfway point between two
+/// 16-bit numbers exactly if `v` is. To achieve this, the function drops the 29 bits that do not fit into float32. If
+/// one of them is set, it sets the lowest bit that fits (rounding to odd).
 ///
-/// Subnormal float32 numbers have fewer bits than normal ones. bfloat16 has the same range of exponents, so for such
-/// numbers the function rounds to a multiple of bfloat16's smallest number, 2^-133. It adds 2^-81 and subtracts it
-/// again, because the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more precise than
-/// necessary: all such numbers become zeros.
+/// Subnormal float32 numbers have fewer bits than normal ones, so for them more than 29 bits do not fit. The function
+/// rounds such numbers to a multiple of 2^-133, the smallest bfloat16 number. To do this, it adds 2^-81 and subtracts
+/// it again: the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more precise than necessary,
+/// because all such numbers become zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;
@@ -54,7 +54,7 @@ struct AsDouble {
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D d, hn::Vec<D> v) {
         const hn::Rebind<float, D> d_float;
-        // shortened() keeps a NaN a NaN, because it does not change the bit that makes the NaN a quiet one.
+        // A NaN stays a NaN in shortened(), because the bit that makes it a quiet NaN is not changed.
         return Half::to_memory(d_float, canonical_nan(d_float, hn::DemoteTo(d_float, shortened(d, v))));
     }
 };

@@ -86,8 +86,8 @@ struct BFloat16 {
         const hn::Rebind<Memory, D> d_memory;
         return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d_bits, load_lanes(d_memory, memory))));
     }
-    /// Rounds to nearest even. A NaN must have gone through canonical_nan() before, because rounding another NaN could
-    /// carry into its exponent.
+    /// Rounds to nearest even. A NaN must have gone through canonical_nan() before. In other NaNs, rounding could carry
+    /// into the exponent.
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D /*d*/, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;

@@ -25,7 +25,7 @@ void to_words_of(double prescale, const std::byte* elements, std::byte* words, s
         }
         std::int64_t parts[kWords<T>];
         if constexpr (kWords<T> == 2) {
-            // the upper half; for a signed type, it contains the sign
+            // the upper half of the value; if the type is signed, this half has the sign
             parts[0] = static_cast<std::int64_t>(value >> kHalf);
             parts[1] = static_cast<std::int64_t>(static_cast<std::uint32_t>(value));
         } else {

@@ -44,8 +44,8 @@ struct Product {
 };
 
 /// Min and Max: for floating point, −0 is less than +0, and a NaN on either side gives NaN. Highway's own Min and Max
-/// cannot be used, because their results depend on the CPU in both cases. Equal numbers have equal bits, except +0 and
-/// −0. Of these two, `Or` of the bits gives −0 and `And` gives +0.
+/// cannot be used: for NaN, and for +0 and −0, their results depend on the CPU. Equal numbers have equal bits, except
+/// +0 and −0. Of these two, `Or` of the bits gives −0 and `And` gives +0.
 struct Min {
     template <class D>
     static HWY_INLINE hn::Vec<D> combine(D /*d*/, hn::Vec<D> a, hn::Vec<D> b) {

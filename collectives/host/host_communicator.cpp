@@ -9,8 +9,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// Whether the batch needs the task for Adasum. Either all tensors of a batch use Adasum, or none. AllreduceTask
-/// handles Adasum if the set has one member, or if the announcements contained all inputs.
+/// Whether the batch needs AdasumTask. Either all tensors of a batch use Adasum, or none. AllreduceTask can handle
+/// Adasum itself if the set has one member, or if the announcements contained all inputs.
 bool needs_passes(const Batch& batch, std::uint32_t members) {
     if (members == 1 || batch.segments.front().reduce_op != ReduceOp::adasum) [[likely]] {
         return false;

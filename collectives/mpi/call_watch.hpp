@@ -34,7 +34,8 @@ private:
     const char* const call_;
     const std::chrono::milliseconds timeout_;
     std::mutex mutex_;
-    std::condition_variable returned_;  // watch() waits for this; the destructor notifies it
+    std::condition_variable returned_;  // signals that the MPI call has returned: watch() waits for it, the destructor
+                                        // notifies it
     bool has_returned_ = false;         // protected by mutex_
     std::thread thread_;
 };

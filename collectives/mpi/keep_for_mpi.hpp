@@ -12,8 +12,8 @@
 namespace rueda::collectives {
 
 /// Keeps the memory of an MPI request until the process ends. The request may still be in progress, even if it failed
-/// or if Rueda stopped waiting for it. Any later call of MPI may then use its memory. Threads: any thread may call this
-/// function.
+/// or if Rueda stopped waiting for it. Any later call of MPI may then read or write this memory. Threads: any thread
+/// may call this function.
 template <class T, class Deleter>
 void keep_for_mpi(std::unique_ptr<T, Deleter> memory) noexcept {
     auto* const kept = memory.release();
@@ -25,7 +25,7 @@ void keep_for_mpi(std::unique_ptr<T, Deleter> memory) noexcept {
         static auto* const list = new std::vector<decltype(memory.release())>;
         list->push_back(kept);
     } catch (const std::bad_alloc&) {
-        return;  // there is no memory for the list; the caller's memory is not freed either
+        return;  // no memory to extend the list; the memory of the request is not freed in this case either
     }
 }
 

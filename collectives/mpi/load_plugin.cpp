@@ -20,7 +20,8 @@ constexpr const char* kMpichPluginFile = "librueda_mpich.so";
 constexpr PluginKind kMpiPluginKind{.name = "MPI plugin",
                                     .entry = kMpiPluginEntry,
                                     .interface_version = kMpiPluginInterface,
-                                    // The global scope also applies to the MPI library that the plugin needs.
+                                    // With the global scope, the symbols of the MPI library that the plugin needs are
+                                    // visible, too.
                                     .scope = PluginScope::global};
 
 std::string how_to_get_it(std::optional<MpiAbi> abi) {
@@ -57,7 +58,7 @@ LoadedMpi look_into(void* library) {
     }
     int flag = 0;
     const bool is_initialized = initialized(&flag) == 0 && flag != 0;
-    // In Open MPI, and only there, MPI_COMM_WORLD is the address of this symbol.
+    // Only Open MPI has this symbol: its address is Open MPI's MPI_COMM_WORLD.
     const bool is_open_mpi = ::dlsym(library, "ompi_mpi_comm_world") != nullptr;
     return {is_initialized, is_open_mpi ? MpiAbi::open_mpi : MpiAbi::mpich};
 }

@@ -27,7 +27,8 @@ struct MpiMessage {
     bool complete = false;   ///< the message was sent, received, or cancelled; its request does not exist any more
     bool truncated = false;  ///< the message was longer than the memory for it
     bool cancelled = false;  ///< the receive was cancelled before a message arrived
-    std::size_t bytes = 0;   ///< number of received bytes; if truncated, the length of the message, if MPI reports it
+    std::size_t bytes = 0;   ///< number of received bytes; for a truncated message: the length of the message, if MPI
+                             ///< reports this length
 };
 
 /// A message that has arrived, but for which no receive was started.

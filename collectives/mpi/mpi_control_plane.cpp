@@ -207,7 +207,7 @@ public:
             owner = Ownership();
             return;
         }
-        // The job already has its results, so a failure of these calls is ignored.
+        // The job already has its results, so a failure of the calls below is ignored.
         static_cast<void>(mpi_->release_finalize_key(key_).is_ok());
         static_cast<void>(mpi_->free_communicator(communicator_).is_ok());
         if (owner.mpi == nullptr) {
@@ -270,8 +270,8 @@ private:
         return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    /// The rules have no interruption, so the call goes on if a rank of the launch ends. That rank may belong to
-    /// another job.
+    /// Returns the rules for the MPI call that creates the communicator. They contain no function that interrupts the
+    /// call when a launched rank ends, because that rank may belong to another job.
     MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
     Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {
@@ -433,7 +433,8 @@ private:
                                      rank_, own, told);
     }
 
-    /// Exchanges the bytes [begin, begin + step) of every part that is long enough.
+    /// Exchanges the bytes [begin, begin + step) of every rank's part. A part that ends earlier contributes only the
+    /// bytes that it has in this range.
     Status gather_chunk(std::span<const std::byte> mine, std::vector<Bytes>& parts, std::uint64_t begin,
                         std::uint64_t step) {
         const auto slice = [&](std::size_t bytes) {
@@ -468,7 +469,7 @@ private:
         RUEDA_RETURN_IF_FAILED(wait(mpi_->ibroadcast(buffers_->sent, root, communicator_)));
         std::uint64_t bytes = 0;
         std::copy(buffers_->sent.begin(), buffers_->sent.end(), std::as_writable_bytes(std::span(&bytes, 1)).begin());
-        if (bytes > kMaxControlMessage) {  // all ranks see the same number, so all ranks fail
+        if (bytes > kMaxControlMessage) {  // all ranks have received the same number, so all ranks fail here
             return failure(ErrorCode::invalid_argument, "broadcast: rank {} gave {} bytes, expected at most {}", root,
                            bytes, kMaxControlMessage);
         }

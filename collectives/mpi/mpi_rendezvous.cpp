@@ -70,8 +70,8 @@ Status damaged(const RendezvousPlan& plan, int rank) {
 }
 
 /// Sends and receives the messages of one rank in a rendezvous. A receive is started only after its message has
-/// arrived. Therefore no receive stays open that could get a message of a later rendezvous. Threads: only one thread
-/// may use an object.
+/// arrived. So no receive stays open after the rendezvous, and none can get a message of a later rendezvous. Threads:
+/// only one thread may use an object.
 class RendezvousMessages {
 public:
     RendezvousMessages(MpiApi& mpi, MPI_Comm communicator) : mpi_(mpi), communicator_(communicator) {}
@@ -346,7 +346,8 @@ std::unique_ptr<Rendezvous> begin_rendezvous(MpiApi& mpi, RendezvousPlan plan, s
 }
 
 Status meet_members(MpiApi& mpi, const RendezvousPlan& plan, const std::function<Status()>& go_on) {
-    // Relaxed is enough, because the counter only gives each rendezvous of this process a different number.
+    // memory_order_relaxed is enough, because the counter only gives each rendezvous of this process a different
+    // number.
     static std::atomic<std::int32_t> attempts{0};
     const std::int32_t attempt = attempts.fetch_add(1, std::memory_order_relaxed) + 1;
     const auto rendezvous = begin_rendezvous(mpi, plan, attempt, Clock::now());

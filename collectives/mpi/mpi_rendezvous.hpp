@@ -18,8 +18,8 @@ namespace rueda::collectives {
 /// guarantees tags up to 32767. Programs usually count their own tags from 0, so a high number is unlikely to collide.
 inline constexpr int kRendezvousTag = 31007;
 
-/// How much longer the other members wait for the verdict than the lowest member waits for answers. They must wait
-/// longer, because only the lowest member can tell them which members are missing.
+/// The lowest member waits for answers up to its time limit. The other members wait this much longer for the verdict,
+/// because only the lowest member can tell them which members are missing.
 inline constexpr std::chrono::milliseconds kRendezvousGrace{2000};
 
 using RendezvousTime = std::chrono::steady_clock::time_point;
@@ -28,8 +28,9 @@ using RendezvousTime = std::chrono::steady_clock::time_point;
 struct RendezvousPlan {
     MPI_Comm communicator = MPI_COMM_WORLD;
     std::vector<int> members;  ///< ranks in `communicator`, ascending
-    int own_rank = 0;          ///< this process's rank in `communicator`; it is one of the members
-    bool is_by_list = false;   ///< the members were given as a list of launched ranks, not as a communicator
+    int own_rank = 0;          ///< this process's rank in `communicator`, which is also in `members`
+    bool is_by_list = false;   ///< true if the members were given as a list of launched ranks; false if as a
+                               ///< communicator
     std::chrono::milliseconds timeout{0};
 };
 

@@ -65,8 +65,8 @@ private:
         MPI_Request request;
         std::size_t bytes;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank;
-        std::uint32_t generation;  ///< counts the uses of this element of the list, with 31 bits; the ticket of an
-                                   ///< earlier use has another number
+        std::uint32_t generation;  ///< how often this element of the list was used, with 31 bits; the tickets of its
+                                   ///< earlier uses contain other counts
         bool is_send;
         bool is_free;
     };

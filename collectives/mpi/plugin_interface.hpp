@@ -15,8 +15,9 @@
 
 namespace rueda::collectives {
 
-/// The version of the interface between librueda.so and its MPI plugins. Increase it when you change a part of the
-/// plugins that librueda.so uses, or a part of librueda.so that the plugins use, for example the class ControlPlane.
+/// The version of the interface between librueda.so and its MPI plugins. Increase it when you change something that
+/// both sides share: a part of the plugins that librueda.so uses, or a part of librueda.so that the plugins use (for
+/// example the class ControlPlane).
 inline constexpr std::uint32_t kMpiPluginInterface = 11;
 inline constexpr const char* kMpiPluginEntry = "rueda_mpi_plugin_open";
 

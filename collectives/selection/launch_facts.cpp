@@ -61,8 +61,9 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     return facts;
 }
 
-/// Returns the secret of the rendezvous over TCP. In an elastic job it is different in each generation. So a process of
-/// an earlier generation, for example on a host that was unreachable for a while, cannot meet ranks of a later one.
+/// Returns the secret of the rendezvous over TCP. In an elastic job, each generation has a different secret. So a
+/// process of an earlier generation cannot connect to ranks of a later generation, for example after its host was
+/// unreachable for a while.
 std::string secret_of(const base::EnvironmentLookup& environment) {
     std::string secret = environment.value("RUEDA_RENDEZVOUS_SECRET").value_or("");
     const std::string generation = environment.value("RUEDARUN_GENERATION").value_or("");

@@ -11,8 +11,8 @@
 
 namespace rueda::collectives {
 
-/// The facts about how this process was started, as far as it can find them out. An environment variable alone is no
-/// proof, because batch scripts and child processes inherit it too.
+/// What this process can find out about how it was started. An environment variable alone is no proof, because batch
+/// scripts and child processes inherit it too.
 struct LaunchFacts {
     bool mpi_initialized = false;  ///< an MPI library in this process was initialised; it may be finalised by now
     std::string launcher;          ///< for example "mpirun (OMPI_COMM_WORLD_SIZE)"; empty if there is no MPI launcher
@@ -20,8 +20,8 @@ struct LaunchFacts {
     std::optional<MpiAbi> abi;               ///< the ABI of the MPI that this process or the launcher uses, if known
     std::optional<std::int32_t> job_rank{};  ///< this process's number among the launched processes, as the launcher
                                              ///< says
-    std::string rendezvous_secret{};  ///< the secret by which ranks recognise each other over TCP. It is not a setting,
-                                      ///< so that no code that prints or compares settings can show it
+    std::string rendezvous_secret{};  ///< the secret by which ranks recognise each other over TCP. The secret is not a
+                                      ///< setting, because code that prints or compares settings must not show it
 };
 
 /// Finds out the facts about the calling process from its environment, its open descriptors, and its loaded libraries.

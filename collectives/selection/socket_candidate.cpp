@@ -34,7 +34,8 @@ Result<SelectedControlPlane> open_socket(const StartRequest& request) {
     RUEDA_RETURN_IF_FAILED(members.status());
     const bool is_part = static_cast<int>(members.value().size()) < launch_size;
     if (is_part && base::is_tcp_rendezvous(config.rendezvous)) {
-        // Only rank 0's host has a port that was reserved for the rendezvous, and rank 0 may be no member.
+        // A rendezvous over TCP needs the port that was reserved on rank 0's host. But rank 0 may not be a member of
+        // this job.
         return failure(ErrorCode::unsupported,
                        "init as a job of the ranks {}: the ranks of this launch meet over TCP, where only all {} ranks "
                        "together can form a job; use a process set, or start the ranks over MPI (ruedarun without "

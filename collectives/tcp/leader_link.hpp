@@ -43,7 +43,8 @@ public:
     /// arrived before it must be read first, and receive() then finds the failure.
     void flush();
     [[nodiscard]] bool has_output() const { return !output_.empty(); }
-    /// Also returns true if the connection has ended, so that no caller waits for the sending any longer.
+    /// Whether the kernel has taken all bytes up to `position`. Also returns true if the connection has ended, so that
+    /// no caller waits for ever.
     [[nodiscard]] bool has_sent(std::uint64_t position) const { return cannot_send_ || sent_ >= position; }
 
     /// Reads what has arrived. Returns the complete messages in their order. Afterwards the kernel reports the socket

@@ -51,7 +51,8 @@ Status LeaderTransport::add(std::uint32_t number, std::vector<MetLeader> leaders
     for (MetLeader& met : leaders) {
         met.link->limit_silence(silence_);
         if (const Status watched = watch_->add(met.link->fd()); !watched.is_ok()) {
-            // The failure is `aborted`, because the other leaders do not know of it.
+            // The failure has the code `aborted`, which ends the job, because the other leaders do not know of this
+            // failure.
             return {ErrorCode::aborted, watched.message()};
         }
         lines_[met.rank].link = std::move(met.link);
@@ -238,7 +239,7 @@ void LeaderTransport::disarm() noexcept {
     }
 }
 
-/// Reads what has arrived from one leader. Returns whether there was anything, the end of the connection included.
+/// Reads what has arrived from one leader. Returns true if there was a message, or if the connection has ended.
 bool LeaderTransport::read(int rank, Line& line) {
     if (!line.is_watched) {
         return false;

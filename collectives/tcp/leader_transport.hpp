@@ -127,11 +127,12 @@ private:
     const std::chrono::milliseconds silence_;
     const std::size_t most_bytes_;
     const std::string job_secret_;
-    /// Protects `lines_` and `sets_` against add(); a thread that holds it makes no call that blocks.
+    /// Protects `lines_` and `sets_`, because any thread may call add(). A thread that holds this mutex makes no call
+    /// that blocks.
     mutable std::mutex mutex_;
     std::map<int, Line> lines_;
     std::set<std::uint32_t> sets_;
-    std::function<void()> ring_;  ///< empty before start(); the mutex protects this member and the next one
+    std::function<void()> ring_;  ///< empty before start(); mutex_ protects ring_ and is_watching_
     bool is_watching_ = false;
     /// Whether there are connections. add() stores it with release. The thread that holds the progress lock loads it
     /// with acquire, and need not look at the connections while there are none.

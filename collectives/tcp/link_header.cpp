@@ -23,7 +23,7 @@ struct RawLinkHeader {
 };
 static_assert(sizeof(RawLinkHeader) == kLinkHeaderBytes && std::is_trivially_copyable_v<RawLinkHeader>);
 
-/// Only the leaders' own messages go over these connections. The other channels are those of the bulk data.
+/// Only the leaders' own messages go over these connections. The other channels carry bulk data.
 bool is_channel_of_leaders(std::uint8_t channel) {
     return channel == static_cast<std::uint8_t>(Transport::Channel::control) ||
            channel == static_cast<std::uint8_t>(Transport::Channel::diagnostics);

@@ -32,8 +32,8 @@ constexpr std::size_t kLongestOutcome = 2000;
 /// connection arrives, the oldest of these connections is closed.
 constexpr std::size_t kMostNewcomers = 64;
 
-/// The purpose of a handshake (base::Handshake). The number of the listening rank is part of each proof: an address
-/// such as 127.0.0.1 may lead to another leader of the same job.
+/// The purpose of a handshake (base::Handshake). It contains the number of the listening rank, because an address such
+/// as 127.0.0.1 may lead to a wrong leader of the same job.
 std::string purpose_of(int job_rank) { return fmt::format("rueda leader {}", job_rank); }
 
 /// Returns the secret that the leaders use in one call of meet_leaders().
@@ -97,8 +97,9 @@ private:
             return;
         }
         if (newcomers_.size() >= kMostNewcomers) {
-            // A connection with a proof belongs to a leader of this job, and is not closed. The element stays in the
-            // list until tidy(), because the current wait may still call a callback that refers to it.
+            // A connection whose other side has proved the secret belongs to a leader of this job, and is not closed.
+            // The element stays in the list until tidy(), because the current wait may still call a callback that
+            // refers to it.
             const auto oldest = std::find_if(newcomers_.begin(), newcomers_.end(),
                                              [](const Newcomer& newcomer) { return newcomer.proving != nullptr; });
             if (oldest != newcomers_.end()) {
@@ -167,8 +168,8 @@ Bytes encode(const MeetingOutcome& outcome) {
     return std::move(writer).take();
 }
 
-/// Returns the reason why the leaders could not connect to each other, or "". A rank that could not connect knows more
-/// about the reason than the rank that waited for this connection.
+/// Returns the reason why the leaders could not connect to each other, or "". The reason of a rank that could not
+/// connect is preferred, because this rank knows more than the rank that waited for the connection.
 std::string reason_among(const std::vector<Bytes>& outcomes) {
     std::string could_not_connect;
     std::string not_reached;

@@ -42,11 +42,11 @@ struct MeetingOptions {
     std::function<LeaderListener()> listen = listen_at_all_addresses;
     /// A secret that all ranks of the job know already, and that is not sent. Empty if the job has none.
     std::string job_secret = {};
-    /// The reason why this rank can have no connections, which all ranks then get. Empty if this rank can have them.
+    /// Empty if this rank can have connections. Otherwise the reason why it cannot; all ranks then get this reason.
     std::string cannot = {};
 };
 
-/// The connections of this rank. The ranks in it are ranks of the job.
+/// The connections of this rank. All rank numbers in this struct are ranks of the job.
 struct Meeting {
     std::vector<MetLeader> leaders;
     /// Why the ranks have no connections; empty if they have connections. The text is the same on all ranks. If one
@@ -64,7 +64,7 @@ struct Meeting {
 
 /// What each rank tells the others before they connect.
 struct LeaderCard {
-    std::string random;  ///< only in the card of rank 0; see meet_leaders()
+    std::string random;  ///< the random number for meet_leaders(); only rank 0 sends one
     std::vector<std::string> endpoints;
 };
 [[nodiscard]] Bytes encode(const LeaderCard& card);

@@ -131,7 +131,7 @@ void SocketWatch::change_arming(bool is_armed) noexcept {
     const std::lock_guard lock(arming_mutex_);
     armed_.store(is_armed, std::memory_order_seq_cst);
     const std::uint32_t events = is_armed ? EPOLLIN | EPOLLONESHOT : EPOLLONESHOT;
-    // Both descriptors exist and are in the list, so this cannot fail.
+    // This call cannot fail, because both descriptors exist and are in the list.
     static_cast<void>(watch_for(events_.value(), EPOLL_CTL_MOD, sockets_.value(), events));
 }
 

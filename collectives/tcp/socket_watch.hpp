@@ -70,12 +70,13 @@ private:
     /// could arm the watch between the two steps of disarm(): the flag would stay set, but the kernel would report
     /// nothing.
     std::mutex arming_mutex_;
-    /// Whether the timer's end is to arm the watch. arm_soon() sets this flag and then sets the timer, unless it runs
-    /// already. When the timer ends, the thread clears `timer_runs_`, and then loads this flag. All four accesses are
-    /// seq_cst. So either the thread sees the flag, or arm_soon() sets the timer again.
+    /// Whether the object's thread must arm the watch when the timer ends. arm_soon() sets this flag, and then starts
+    /// the timer unless the timer runs already. When the timer ends, the thread clears `timer_runs_`, and then loads
+    /// this flag. All four accesses are seq_cst. So either the thread sees the flag, or arm_soon() starts the timer
+    /// again.
     std::atomic<bool> arms_soon_{false};
     std::atomic<bool> timer_runs_{false};
-    std::atomic<bool> stopped_{false};  // release: stop(); acquire: arm(), disarm() and run()
+    std::atomic<bool> stopped_{false};  // stop() stores it with release; arm(), disarm() and run() load it with acquire
     std::thread thread_;
 };
 

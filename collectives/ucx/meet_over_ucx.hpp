@@ -23,7 +23,8 @@ struct UcxMeetingOptions {
     /// How long a rank tries to exchange messages with other ranks. If the network drops all packets of UCX, init takes
     /// this time longer.
     std::chrono::milliseconds time{10'000};
-    /// Called repeatedly during this time. A failure ends the attempt. It may be empty.
+    /// A function that is called repeatedly during the attempt. If it returns a failure, the attempt ends. May be
+    /// empty.
     std::function<Status()> meanwhile = {};
     /// Makes the transport of this rank.
     std::function<Result<std::unique_ptr<BulkTransport>>(int rank, int size)> create;

@@ -15,7 +15,7 @@ namespace rueda::collectives {
 struct UcxCard {
     std::string cannot;       ///< the reason why this rank cannot use UCX; "" if it can
     std::string description;  ///< describes the transport, with UCX's version
-    Bytes address;            ///< empty if the rank cannot use UCX
+    Bytes address;            ///< this rank's address in UCX; empty if the rank cannot use UCX
 };
 
 inline constexpr std::size_t kMostUcxReason = 1024;  ///< the longest text of UcxCard::cannot

@@ -41,8 +41,8 @@ public:
     Waiting(UcxTransport& transport, const Wait& wait)
         : transport_(transport), wait_(wait), deadline_(Clock::now() + wait.limit) {}
 
-    /// One step of the wait: lets UCX progress, and pauses if nothing happened. `what` and, unless it is negative,
-    /// `rank` say what this rank waits for.
+    /// One step of the wait: lets UCX progress, and pauses if nothing happened. `what` and `rank` say in an error what
+    /// this rank waits for. A negative `rank` is left out.
     [[nodiscard]] Status turn(const char* what, int rank = -1) {
         const bool moved = transport_.worker_->progress();
         if (transport_.takes_strays_) {
@@ -100,7 +100,8 @@ Result<Transport::Ticket> UcxTransport::receive(int rank, Port port, std::span<s
     Result<std::uint32_t> place = take_place(rank, room.size(), /*is_send=*/false);
     RUEDA_RETURN_IF_FAILED(place.status());
     UnderWay& message = places_[place.value()];
-    message.was_started = true;  // even if the peer is lost: a message that it sent before may have arrived
+    message.was_started = true;  // the receive is started even if the peer is lost, because a message from the peer may
+                                 // have arrived before
     worker_->receive(tag_of(port, rank), room, message.request);
     return ticket_of(place.value());
 }
@@ -286,7 +287,8 @@ void UcxTransport::take_strays() {
         }
         return stray.request.is_done;
     });
-    // A message that find() has taken must be received. The memory of its Stray is therefore allocated before the call.
+    // A message that find() has taken must be received. Therefore the memory of the list element (Stray) for the
+    // message is allocated before the call of find().
     while (has_next_stray()) {
         const auto found = worker_->find(0, kOwnMessages, /*takes=*/true);
         if (!found) {
@@ -365,8 +367,8 @@ void UcxTransport::close() noexcept {
     }
     if (after_failure) {
         // ucp_worker_destroy() of UCX 1.13 sends a last message over each TCP connection, and repeats this without a
-        // limit while the connection accepts no bytes. So if a host is cut off, it would take as long as TCP needs to
-        // give up the connection.
+        // limit while the connection accepts no bytes. If a host is cut off, the call would therefore take as long as
+        // TCP needs to give up the connection.
         worker_->leak();
         keep_value_for_good(std::move(worker_));
         return;
@@ -423,7 +425,7 @@ void UcxTransport::fail(const Status& status) {
     }
 }
 
-/// Makes every later call fail with `status`, unless it is a success.
+/// If `status` is a failure, every later call fails with it.
 Status UcxTransport::sticky(Status status) {
     if (!status.is_ok()) {
         fail(status);

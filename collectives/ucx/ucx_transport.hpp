@@ -58,8 +58,8 @@ private:
         UcxRequest request;
         std::size_t bytes = 0;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank = 0;
-        std::uint32_t generation = 0;  ///< counts the uses of this element of the list, with 31 bits; the ticket of an
-                                       ///< earlier use has another number
+        std::uint32_t generation = 0;  ///< how often this element of the list was used, with 31 bits; the tickets of
+                                       ///< its earlier uses contain other counts
         bool is_send = false;
         bool is_free = true;
         bool was_started = false;  ///< false: the peer was lost already, so the message was not given to UCX

@@ -92,7 +92,7 @@ bool has_handler_of_ucx(int signal) {
            of_handler.dli_fbase == of_ucx.dli_fbase;
 }
 
-/// Restores the signal handlers that UCX replaced when it was loaded: those of faults, and that of SIGHUP. With UCX's
+/// Restores the signal handlers that UCX replaced when it was loaded: the handlers of faults and of SIGHUP. With UCX's
 /// handler, SIGHUP would not end the process any more. Nothing is restored if the user has set one of UCX's variables
 /// for signals. A handler that was installed after UCX's handler also stays.
 void give_back_signals() {
@@ -220,7 +220,8 @@ Status UcxWorker::open() {
     const auto* const bytes = reinterpret_cast<const std::byte*>(address);
     address_.assign(bytes, bytes + length);
     ucp_worker_release_address(worker_, address);
-    last_log_line[0] = '\0';  // so that a warning of the start is not taken for the reason of a later failure
+    last_log_line[0] = '\0';  // forgets warnings that UCX logged so far, so that no later failure reports them as its
+                              // reason
     return {};
 }
 
@@ -269,7 +270,8 @@ Status UcxWorker::reach(int rank) {
 void UcxWorker::note_peer_error(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t status) {
     auto& lost = *static_cast<Peer*>(peer);
     if (!lost.loss) {
-        // UCX has logged the line before it calls this function, possibly during an earlier call that Rueda made.
+        // UCX has logged `last_log_line` before it calls this function, possibly during an earlier call that Rueda
+        // made.
         lost.loss = Loss{status, Clock::now(), last_log_line};
         last_log_line[0] = '\0';
     }

@@ -32,7 +32,8 @@ struct UcxRequest {
 
 /// A message that has arrived, but for which no receive was started.
 struct UcxArrival {
-    ucp_tag_message_h message = nullptr;  ///< for receive_found(); null if find() did not take the message
+    ucp_tag_message_h message = nullptr;  ///< UCX's handle, for receive_found(); null if find() did not take the
+                                          ///< message
     UcxTag tag = 0;
     std::size_t bytes = 0;
 };
@@ -68,7 +69,7 @@ public:
     struct Loss {
         ucs_status_t status = UCS_OK;
         std::chrono::steady_clock::time_point noticed{};
-        UcxLine line{};  ///< what UCX logged about it; it may be empty
+        UcxLine line{};  ///< what UCX logged about the loss; may be empty
     };
     [[nodiscard]] const std::optional<Loss>& loss_of(int rank) const;
     void note_loss(int rank, ucs_status_t status);

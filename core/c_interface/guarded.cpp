@@ -19,8 +19,8 @@ namespace {
 thread_local const char* next_file = nullptr;
 thread_local std::int32_t next_line = 0;
 
-// The text of the last failure on this thread. The pointer has no destructor: handlers of exit() may call Rueda after
-// this thread's thread-local destructors have run.
+// The text of the last failure on this thread. It is a plain pointer without a destructor, because handlers of exit()
+// may call Rueda after this thread's thread-local destructors have run.
 constinit thread_local std::string* last_error = nullptr;
 constinit thread_local bool has_lost_error = false;  // true if there was no memory for the last text
 

@@ -15,9 +15,9 @@
 /// rueda_last_error(), and lets no exception out.
 namespace rueda::core::c_interface {
 
-/// Whether this thread runs a completion callback. Every blocking call reads this variable, so reading it must need no
-/// function call. The TLS model initial-exec ensures that. This model works even if Rueda is loaded with dlopen(),
-/// because the C library reserves thread-local memory for such small variables.
+/// Whether this thread runs a completion callback. Every blocking call reads this variable, so the read must be fast,
+/// that is, need no function call. The TLS model initial-exec ensures that. This model works even if Rueda is loaded
+/// with dlopen(), because the C library reserves thread-local memory for such small variables.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
 /// Records that the program has received a failure with this code. If this failure ended the job, shutdown() does not

@@ -220,8 +220,8 @@ int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* out
 
 int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count) {
     return guarded([&]() -> Status {
-        // For an operation on a GPU, the engine writes the numbers before the launch, and does not change them
-        // afterwards.
+        // For an operation on a GPU, the engine writes the received splits before it launches the operation, and does
+        // not change them afterwards. So they can be read after the launch.
         const bool is_known =
             handle != nullptr && handle->is_on_device() && handle->is_launched() && !handle->has_failed();
         if (!is_known) {

@@ -91,7 +91,8 @@ LauncherLine& deaf_line() {
 /// are not for the child.
 void forget_in_child() {
     Process& state = process();
-    // A thread of the parent may hold the mutex, in init or shutdown. That thread does not exist in the child.
+    // If a thread of the parent was in init or shutdown, it held this mutex. That thread does not exist in the child,
+    // so nobody would unlock the mutex.
     const bool was_held = !state.mutex.try_lock();
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
@@ -317,10 +318,10 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
     RUEDA_RETURN_IF_FAILED(config.status());
     launcher.set_members(membership.ranks);
     // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false.
-    // From that time `question` does nothing, because the engine watches the other ranks. `starting` is also false
-    // until the members of a communicator are known, because a rank that ends before that time is possibly not a
-    // member. Relaxed is enough: only this thread reads the flag, or later a thread that shuts down, and both hold the
-    // process mutex.
+    // From that time `question` does nothing, because the engine watches the other ranks. If the job consists of the
+    // processes of a communicator, `starting` is false until its members are known: a rank that ends before that time
+    // may not be a member. memory_order_relaxed is enough, because every thread that reads the flag holds the process
+    // mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
@@ -384,8 +385,8 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
 }
 
 /// Stores the variables of a place in the environment, where init and libraries for PyTorch look for them. Other
-/// threads may read the environment meanwhile. This is safe with the GNU C library: ruedarun starts each worker with
-/// all these variables, so setenv() only replaces pointers to values, and it never frees the old values.
+/// threads may read the environment meanwhile. This is safe with the GNU C library. ruedarun starts each worker with
+/// all these variables, so setenv() only replaces pointers to values. The C library never frees the old values.
 Status take_place(const base::LauncherPlace& place) {
     for (const base::PlaceVariable& variable : place.variables) {
         // NOLINTNEXTLINE(concurrency-mt-unsafe): see above
@@ -410,8 +411,8 @@ Status join_generations(Process& state, LauncherLine& launcher, const collective
         RUEDA_RETURN_IF_FAILED(place.status());
         RUEDA_RETURN_IF_FAILED(take_place(place.value()));
         if (!state.runtimes.empty()) {
-            // All ranks of this process's last generation have left it or are dead, because the launcher gives places
-            // only when it knows this. So nobody uses the memory of that generation any more.
+            // The launcher gives a new place only when it knows that all ranks of this process's last generation have
+            // left that generation or are dead. So no process uses the memory of that generation any more.
             state.runtimes.back()->release_after_abort();
         }
         // The copy of the environment is made here, because take_place() has changed the environment.

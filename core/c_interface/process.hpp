@@ -35,23 +35,23 @@ struct Process {
     /// frees memory would have to wait too.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
-    std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; under `mutex`
-    std::int32_t next_set_id = 1;   // larger than the numbers of all sets of earlier jobs; under `mutex`
+    std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; protected by `mutex`
+    std::int32_t next_set_id = 1;   // larger than the numbers of all process sets of earlier jobs; protected by `mutex`
     // the job that this process is in; init stores it with release, and all readers load it with acquire
     std::atomic<Runtime*> current{nullptr};
     /// The connection to the launcher. The first init creates it and stores it with release; all readers load it with
     /// acquire. It is never destroyed.
     std::atomic<LauncherLine*> launcher{nullptr};
     /// True if a call has returned the reason of the abort to the program, or if the program itself has ended the job.
-    /// Relaxed: no other data depend on the flag.
+    /// Accesses are relaxed, because no other data depend on the flag.
     std::atomic<bool> knows_of_abort{false};
     /// How long threads of the program were blocked in the operations of earlier jobs of this process, in nanoseconds.
-    /// init writes it before it stores `current` with release, so readers that have loaded `current` may read it
-    /// relaxed.
+    /// init writes this value before it stores `current` with release. Readers that have loaded `current` with acquire
+    /// may therefore use a relaxed load.
     std::atomic<std::int64_t> blocked_before_ns{0};
     std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
     collectives::AddressReserve addresses;
-    /// The process that last began a job. Relaxed: only this process and its children read it.
+    /// The process that last began a job. Accesses are relaxed, because only this process and its children read it.
     std::atomic<pid_t> pid{0};
 };
 

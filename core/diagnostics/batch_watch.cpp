@@ -20,12 +20,12 @@
 namespace rueda::core {
 namespace {
 
-/// The longest time that a report waits for the thread that drives progress, which knows the chunks of the batch. This
-/// thread never answers if it is itself stuck.
+/// The longest time that a report waits for the chunks of the batch. Only the thread that drives progress knows them,
+/// and this thread never answers if it is stuck itself.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
 
-/// Returns the part of a chunk that a rank has not delivered. Another rank must have delivered its own part of the same
-/// chunk, or of a later one. `counts` are the counts of the rank, `most` are the highest counts of all ranks.
+/// Returns the part of a chunk that a rank has not delivered, although another rank has delivered its own part of the
+/// same chunk or of a later chunk. `counts` are the counts of the rank, `most` are the highest counts of all ranks.
 std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
                                                     const std::optional<collectives::BatchChunks>& chunks) {
     using Kind = StallReport::Part::Kind;
@@ -140,8 +140,8 @@ bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Sourc
     return answer.is_there || now_ns - due_ns_ >= kChunksPatienceNs;
 }
 
-/// Asks only the suspects for their stacks: the other ranks just wait for the suspects, and the stacks of many ranks
-/// are a long text. Returns whether the answers are there.
+/// Asks only the suspects (the ranks that may hold up the batch) for their stacks. The other ranks just wait for the
+/// suspects, and the stacks of many ranks are a long text. Returns whether the answers are there.
 bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     if (!source.add_stacks) {
         return true;
@@ -168,7 +168,7 @@ void BatchWatch::stop_asking(const Source& source) {
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < own_; ++member) {
-        // A member that has finished the batch does not report the batch. Acquire: pairs with advance_to().
+        // A member that has finished the batch does not report it. This acquire load pairs with advance_to().
         const bool sees_it = memory_.cursor(member).position.load(std::memory_order_acquire) <= position_;
         if (sees_it &&
             now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns) {

@@ -22,9 +22,9 @@ namespace rueda::core {
 /// does not complete. The reason is a rank that is stopped or starved in the middle of the batch, or another host that
 /// delivers nothing.
 ///
-/// This class looks at this rank's cursor, the rank's position in the log. If the cursor stays before the same call of
-/// an operation for the warning time, this class reports the call, and reports it again at growing intervals. If no
-/// rank of the host moves any data for the shutdown time, the job ends. Threads: one, the background thread.
+/// This class looks at this rank's cursor, the rank's position in the log. If the cursor stays in front of the same
+/// call of an operation for the warning time, this class reports the call. It repeats the report at growing intervals.
+/// If no rank of the host moves any data for the shutdown time, the job ends. Threads: one, the background thread.
 class BatchWatch {
 public:
     /// `moved` returns how much a member has done in all batches so far; the counts of two members can be compared

@@ -121,8 +121,8 @@ std::string text_on_gpu(const GpuState& state, std::int64_t now_ns) {
 
 GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, std::uint64_t position) {
     auto& cursor = memory.cursor(member);
-    // Acquire pairs with LogCursor::advance_to(). The other loads are relaxed, because a report is made only seconds
-    // after the last change of these values.
+    // This acquire load pairs with LogCursor::advance_to(). The other loads are relaxed, because a report is made only
+    // seconds after the last change of these values.
     const std::uint64_t read = cursor.position.load(std::memory_order_acquire);
     GpuState state{.state = DeviceState::of(cursor.device.load(std::memory_order_relaxed))};
     const std::uint64_t launched = cursor.launched.load(std::memory_order_relaxed);
@@ -144,8 +144,8 @@ GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 }
 
 void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t now_ns) {
-    // the report does not show the last finished operation: the flight recorder counts a launched operation as
-    // finished, which would mislead the reader
+    // the report leaves out the last finished operation: the flight recorder counts a launched operation as finished,
+    // and this would mislead the reader
     rank.finished.reset();
     switch (state.stage) {
         case GpuState::Stage::not_begun:

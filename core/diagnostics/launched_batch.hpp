@@ -19,7 +19,7 @@ struct LaunchedBatch {
     collectives::Operation operation = collectives::Operation::allreduce;
     std::uint64_t others = 0;  ///< the number of the other operations in the batch
     std::int32_t device = -1;
-    collectives::DeviceCall work{};  ///< what the GPU executes for it
+    collectives::DeviceCall work{};  ///< what the GPU executes for the batch
 };
 
 }  // namespace rueda::core

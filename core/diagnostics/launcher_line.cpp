@@ -25,11 +25,11 @@ using NotificationKind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// How long a rank in init waits for messages that an ended rank sent before its end. Such a message takes precedence:
-/// it names an error that all ranks were told, which says more than the end of one rank.
+/// How long a rank in init waits for messages that an ended rank sent before its end. Such a message is used instead of
+/// the notification about the end, because the error in the message says more than the end of one rank.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
-/// How long this rank still waits for its shutdown to complete after it has learned that another rank failed. After the
-/// last rank has announced its shutdown, a message must pass through the tree of the hosts, which takes time.
+/// How long this rank still waits for its shutdown to complete after it has learned that another rank failed. This
+/// takes time: after the last rank has announced its shutdown, a message must pass through the tree of the hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
 /// The largest number of messages with the reason of an abort that this rank sends. The number is small, because the
@@ -264,8 +264,9 @@ Result<base::LauncherPlace> LauncherLine::wait_for_place() {
             }
             fd = socket_.value();
         }
-        // The launcher wakes this thread by a message. If the launcher dies, the kernel closes its end of the socket,
-        // which also ends the poll. The time only bounds how long a failed send is delayed.
+        // A message of the launcher ends this poll. If the launcher dies, the kernel closes the launcher's end of the
+        // socket, which ends the poll too. The time limit is needed only for a failed send, which the next pass of the
+        // loop repeats.
         constexpr int kLookAgainMs = 1000;
         pollfd entry{fd, POLLIN, 0};
         ::poll(&entry, 1, kLookAgainMs);
@@ -286,8 +287,8 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
                                    : std::nullopt;
 }
 
-/// Returns the text about the first wanted notification. A notification from the launcher wakes this thread. If none
-/// comes, or if the launcher has ended, the wait ends after kMoment.
+/// Waits for a notification for which `wanted` returns true, and returns a text about the first one. Returns nothing if
+/// none comes within kMoment, or if the launcher has ended.
 template <class Wanted>
 std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kMoment;
@@ -313,7 +314,7 @@ std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     }
 }
 
-/// `rank` is a rank of the job. It comes from memory that this rank can write to, so it may be invalid.
+/// `rank` is a rank of the job. The number comes from shared memory, so it may be invalid.
 bool LauncherLine::is_about_rank(const base::LauncherNotification& notification, int rank) const {
     const auto index = static_cast<std::size_t>(rank);
     return members_.empty() ? notification.rank == rank
@@ -345,7 +346,7 @@ void LauncherLine::report_abort(std::string_view reason) {
     }
     reported_.emplace_back(reason);
     const std::string notification = base::encode({NotificationKind::aborted, rank_, std::string(reason)});
-    // If the launcher does not read the message, the launcher treats this rank's end like any other end.
+    // A failure is ignored: without the message, the launcher treats this rank's end like any other end.
     static_cast<void>(::send(socket_.value(), notification.data(), notification.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 

@@ -37,7 +37,7 @@ struct HeardNotification {
     std::int64_t heard_ns = 0;  ///< CLOCK_MONOTONIC
 };
 
-/// Searches the notifications for the end of another rank that must also end the job of this rank. `standing` is the
+/// Searches the notifications for the end of another rank, if this rank's job must end because of it. `standing` is the
 /// state of this rank. Returns the first such notification; nullptr if there is none. This function is pure.
 ///
 /// Before this rank has announced its own shutdown, any end of another rank is a failure, even with exit status 0,
@@ -77,8 +77,8 @@ public:
         const std::lock_guard lock(mutex_);
         return socket_.is_open();
     }
-    /// Whether the launcher gave this process the same rank and number of ranks. If it did, the launcher's
-    /// notifications are about this process's job.
+    /// Whether the launcher gave this process the number `rank`, and started `size` ranks. If so, the launcher's
+    /// notifications are about the job with these numbers.
     [[nodiscard]] bool is_about(int rank, int size) {
         const std::lock_guard lock(mutex_);
         return rank_ == rank && ranks_ == size;
@@ -121,11 +121,13 @@ public:
     /// If a launched rank has ended, and MPI_Init would therefore wait for ever, returns a text about this end.
     /// MPI_Init waits for every launched rank, even for ranks that will not be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
-    /// Returns why the given rank of the job has died. Waits for the launcher's notification for a short time. If the
-    /// launcher has reported the failure of another rank before, the text is about that rank, because its failure is
-    /// the cause: for example, MPI can end a process whose connection to another host breaks. Otherwise the text is the
-    /// notification about the given rank, and `end_reason`, which is the reason that the dead rank itself gave ("" if
-    /// it gave none). Without a notification, the text is `seen`, which is what this rank saw of the death.
+    /// Returns why the given rank of the job has died. Waits for the launcher's notification for a short time. There
+    /// are three cases:
+    /// - If the launcher reported the failure of another rank before, the text is about that rank, because its failure
+    ///   is the cause. For example, MPI can end a process whose connection to another host breaks.
+    /// - If the launcher reported the end of the given rank, the text contains this notification and `end_reason`, the
+    ///   reason that the dead rank itself gave ("" if it gave none).
+    /// - If there is no notification, the text is `seen`, which is what this rank saw of the death.
     [[nodiscard]] std::string cause_of_death(int rank, const std::string& seen, const std::string& end_reason);
     /// Returns how any rank has failed. Waits in the same way as cause_of_death().
     [[nodiscard]] std::optional<std::string> notification_of_failure();

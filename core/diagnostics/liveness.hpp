@@ -19,7 +19,7 @@
 namespace rueda::core {
 
 /// The text about a rank that has ended and left no end reason. It is used if the launcher has reported nothing about
-/// this end. Only the parent of a process knows its exit status or signal.
+/// this end. It names no exit status or signal, because only the parent of a process knows them.
 inline constexpr std::string_view kNoExitRecord =
     "its process ended and had not finished rueda::shutdown(); how it ended is known to the program that started it: "
     "read that program's output, or start the job with ruedarun, which tells all ranks";

@@ -46,7 +46,8 @@ void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall c
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
     }
-    // Release: pairs with look_at_end(), which reads the time after this value.
+    // This release pairs with the acquire load in look_at_end(). If look_at_end() sees this bit, it also sees the call
+    // and the time that were stored above.
     header.end_awaited.fetch_or(bit_of(member), std::memory_order_release);
 }
 
@@ -61,13 +62,13 @@ void note_end_announced(const EndMemory& memory, std::uint32_t member) {
 std::optional<PendingTensor> look_at_end(const EndMemory& memory) {
     const auto& header = memory.header();
     const std::uint64_t all = all_members(memory.extent().members);
-    // Acquire: pairs with begin_to_await_end().
+    // This acquire load pairs with the release in begin_to_await_end().
     if ((header.end_awaited.load(std::memory_order_acquire) & all) == 0) {
         return std::nullopt;
     }
     const std::int64_t since = header.end_awaited_ns.load(std::memory_order_relaxed);
-    // Acquire: pairs with note_end_announced(). The member stored its current step before it called
-    // note_end_announced().
+    // This acquire load pairs with the release in note_end_announced(). A member stores its current step before it
+    // calls that function, so this rank sees the step too.
     const std::uint64_t announced = header.end_announced.load(std::memory_order_acquire) & all;
     return PendingTensor{.id = {kNoSlot, 1, static_cast<std::uint64_t>(since)},
                          .name = std::string(name_of_call(memory)),
@@ -86,8 +87,8 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     std::string text;
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
-        // Acquire: pairs with Registrar::await_readers(). That function stores a value other than 0 while the mailbox
-        // stays full because some members have not read the answers.
+        // This acquire load pairs with Registrar::await_readers(). That function stores a value other than 0 while the
+        // mailbox stays full because some members have not read the answers.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

@@ -222,8 +222,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     const bool uncalled = is_uncalled(memory, slot, first_look, hole, answers);
     const bool all_arrived = first_look != 0 && ArrivalCount::arrivals(first_look) % memory.extent().members == 0;
     if (direct == 0 && !uncalled && (ArrivalCount::is_retired(first_look) || all_arrived)) {
-        return std::nullopt;  // No generation can be pending, so the slot's label (its state and name) need not be
-                              // read. This is true of most slots.
+        return std::nullopt;  // Nothing can be pending in this slot, so its label (its state and name) need not be
+                              // read. Most slots end here.
     }
     const Label& label = memory.label(slot);
     const Label::State state = label.state();
@@ -244,9 +244,9 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     if (all_ready(memory, *tensor)) {
-        // All members have announced the operation. If all announcements are direct (not counted in the slot), nothing
-        // more is needed: each member completes the operation when it reads the announcements. If one announcement is
-        // counted, all must be counted. Then the members whose announcement is still direct are unfinished.
+        // All members have announced the operation. There are two cases. If all announcements are direct (not counted
+        // in the slot), each member completes the operation as soon as it reads them. If at least one announcement is
+        // counted, all must be counted. A member whose announcement is still direct has then not finished its part.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;
@@ -360,8 +360,8 @@ public:
     }
 
 private:
-    /// Adds two kinds of announcements to the pending operations: those in records that no registrar has handled, and
-    /// the first announcement that found the mailbox full.
+    /// Adds two kinds of announcements to the pending operations: the announcements in records that no registrar has
+    /// handled, and the first announcement that found the mailbox full.
     void look_at_mailbox(std::uint32_t member) {
         auto& mailbox = memory_.mailbox(member);
         std::uint64_t index = mailbox.taken.load(std::memory_order_acquire);

@@ -38,12 +38,13 @@ struct PendingTensor {
     /// For each member: the source line of its call; "" if the member is not ready. Empty in a set without call sites.
     std::vector<std::string> sites = {};
 
-    // Members that delay the operation for another reason than that they are not ready. One bit per member.
+    // The next two fields: members that delay the operation for another reason than a missing announcement. One bit per
+    // member.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read more of the log before a slot or a mailbox record
                                         ///< becomes free for this operation
-    /// Members that do not seem ready but may have announced the tensor: they have announcements that wait because
-    /// their mailbox is full, and only they know the names.
+    /// Members that may have announced the tensor although they do not seem ready. Their mailbox is full, so some of
+    /// their announcements wait in their own memory, and other members do not know the names.
     std::uint64_t unseen_mask = 0;
     std::int64_t last_ns = 0;  ///< time of the last announcement
 };

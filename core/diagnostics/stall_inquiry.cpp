@@ -561,8 +561,8 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
-/// For the root, when a report is due: asks the hosts for new accounts. The new accounts also contain stacks, namely
-/// those of the ranks that were missing in the first accounts.
+/// For the root, when a report is due: asks the hosts for new accounts. The new accounts also contain the stacks of the
+/// ranks that were missing in the first accounts.
 void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report) {
     asked_ns_ = now_ns;
     asked_for_stacks_ = true;
@@ -654,7 +654,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    // if the job ends, this request is not needed, because every rank writes its own flight recorder at the end
+    // needed only because the job goes on: when a job ends, every rank writes its own flight recorder
     ask_for_records(report);
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }

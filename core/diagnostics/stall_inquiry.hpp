@@ -25,8 +25,8 @@ struct HostAccount {
     std::uint32_t host = 0;
     /// In each tensor, `ready` lists the host's ranks that have announced it, and `missing` is empty.
     std::vector<StallReport::Tensor> tensors;
-    /// If true, the end of the account was cut off: the account lacks the tensors that come after the last element of
-    /// `tensors` in the order by name and call.
+    /// If true, the end of the account was cut off. The account then lacks the tensors after the last element of
+    /// `tensors`, in the order by name and call.
     bool cut = false;
     std::vector<StallReport::Rank> ranks;
 };

@@ -82,9 +82,9 @@ public:
     /// operation still waits. This function reads every slot that was ever used, and the state of the missing ranks in
     /// /proc. Any thread.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
-    /// Asks those of `ranks` that are on this host for their stacks. Returns true if no more answers will come: `ranks`
-    /// then contains the stacks, and the next call begins a new question. If this function returns false, call it again
-    /// a little later. Threads: the thread that calls tick(), or the only thread that uses this object.
+    /// Asks the ranks in `ranks` that are on this host for their stacks. Returns true if no more answers will come:
+    /// `ranks` then contains the stacks, and the next call begins a new question. If this function returns false, call
+    /// it again a little later. Threads: the thread that calls tick(), or the only thread that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
     /// Like add_stacks(), for the report about an operation that is being executed (BatchWatch). That report may be due
     /// at another time. A call without ranks ends the question, and the next call begins a new question.

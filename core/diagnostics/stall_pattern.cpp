@@ -150,8 +150,8 @@ std::optional<std::int64_t> step_of(const StallReport& report, std::int32_t rank
     return std::nullopt;
 }
 
-/// Returns the ranks that wait for `rank`, and the lowest step of these ranks. Returns nothing if one of them is not in
-/// a later step than `rank`.
+/// Returns the ranks that wait for `rank`, and the lowest step of these ranks. Returns nothing if one of these ranks is
+/// not in a later step than `rank`.
 struct Ahead {
     std::int64_t own_step = 0;
     std::int64_t step = 0;

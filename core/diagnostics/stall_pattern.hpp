@@ -26,7 +26,7 @@ struct StallPattern {
         other_host,           ///< in the middle of an operation, no rank of this host is behind the other ranks
     };
     Kind kind = Kind::crosswise;
-    std::vector<std::int32_t> ranks;  ///< the ranks of which the text speaks
+    std::vector<std::int32_t> ranks;  ///< the ranks that `text` is about
     std::string text;                 ///< one line
 };
 

@@ -18,7 +18,8 @@ struct StallReport {
     /// Facts about a send or a receive. Tensor::name does not contain these facts.
     struct Message {
         bool sends = false;
-        bool receives_too = false;  ///< for a send: its rank also has a pending receive that this peer can complete
+        bool receives_too = false;  ///< for a send: the sending rank also has a pending receive, and the peer of this
+                                    ///< send can complete that receive
         std::int32_t peer = -1;     ///< rank of the job; -1: any
         bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
         bool is_late = false;       ///< whether the call has waited longer than the warning time
@@ -39,7 +40,8 @@ struct StallReport {
         /// Ranks that may have announced the tensor, and are not among `missing`. These ranks have a full mailbox, so
         /// some of their announcements are not visible yet.
         std::vector<std::int32_t> unseen = {};
-        std::optional<Message> message = {};  ///< set if this is a send or a receive
+        std::optional<Message> message = {};  ///< facts about the message; empty if the entry is not a send or a
+                                              ///< receive
 
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;

@@ -238,7 +238,8 @@ void Engine::change(std::function<void()> make) {
         } catch (...) {  // after a failure, the thread that requested the change must not wait for ever
             end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
         }
-        // seq_cst: in the wait below, this thread first stores that it sleeps, and then reads `made`
+        // This store is seq_cst, because the thread that waits below first stores that it sleeps, and then reads
+        // `made`.
         made.store(true, std::memory_order_seq_cst);
     });
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
@@ -393,9 +394,9 @@ void Engine::fail_after_abort() noexcept {
     if (!failed_.load(std::memory_order_relaxed)) {
         leave_batches();
     }
-    sets_.fail_all(failed_with_);  // this call also fails the operations that were submitted since leave_batches()
+    sets_.fail_all(failed_with_);  // this also fails operations that were submitted after leave_batches()
     messenger_.fail_all(failed_with_);
-    failed_.store(true, std::memory_order_seq_cst);  // seq_cst: abort_reason() reads `failed_` before `failed_with_`
+    failed_.store(true, std::memory_order_seq_cst);  // abort_reason() loads `failed_` before it reads `failed_with_`
     lock_.tell_waiters();
 }
 
@@ -472,8 +473,8 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
             const bool was_woken = sleep_as_caller(found, done, deadline);
             if (!has_to_poll(found)) {
                 // If another thread has woken this thread, the next wait begins with spinning. If the sleep ended by
-                // its own timer, this thread checks its condition once and sleeps again. Neither is done on a rank that
-                // must poll, because the pauses of such a rank must continue to grow.
+                // its own timer, this thread checks its condition once and sleeps again. The backoff of a rank that
+                // must poll is not changed here, because its pauses must continue to grow.
                 was_woken ? backoff.reset() : backoff.end();
             }
         }
@@ -846,8 +847,7 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    // this call comes after requested_stacks_.look(): if this rank has asked itself for its stack there, this call
-    // answers
+    // this call must come after requested_stacks_.look(), which may ask this rank for its own stack: this call answers
     stack_responder_.look();
 }
 
@@ -946,10 +946,10 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
         return std::nullopt;
     }
     const auto standing = [this] {
-        // Acquire: pairs with the release in Runtime::shutdown(), and with the release of the thread that reads the end
-        // of the log. If another rank exits normally because this rank shuts down, this rank's state and the end of the
-        // log were written before that rank exited. So they were also written before the notification about its exit
-        // arrived here.
+        // This acquire load pairs with the release in Runtime::shutdown(), and with the release of the thread that
+        // reads the end of the log. Another rank may exit normally because this rank shuts down. In that case, this
+        // rank's state and the end of the log were written before that rank exited, and so before the notification of
+        // its exit arrived here.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running

@@ -251,8 +251,8 @@ private:
     const std::atomic<std::uint32_t>& pending_;
     std::mutex changes_mutex_;  // protects the queued changes; a thread that holds this mutex takes no other lock
     std::vector<std::function<void()>> changes_;
-    // seq_cst: change() sets this flag and then wakes the driving thread. A thread that is about to sleep marks itself
-    // as asleep and then reads this flag.
+    // Accesses are seq_cst: change() sets this flag, and then wakes the driving thread. A thread that is about to sleep
+    // marks itself as asleep, and then reads this flag. So no change is overlooked.
     std::atomic<bool> has_changes_{false};
     base::Logger logger_;
     std::function<void()> quarantine_;
@@ -275,10 +275,10 @@ private:
     std::int64_t still_since_ns_ = 0;
 
     Lock lock_;
-    /// The number of callers in join(). Relaxed: a caller that was just counted runs the next turn of the engine
-    /// itself, under the progress lock.
+    /// The number of callers in join(). Accesses are relaxed: a caller that has just counted itself runs the next turn
+    /// of the engine itself, under the progress lock.
     std::atomic<std::uint32_t> joining_{0};
-    std::atomic<std::int64_t> blocked_ns_{0};  // relaxed: no other data depend on this number
+    std::atomic<std::int64_t> blocked_ns_{0};  // accesses are relaxed, because no other data depend on this number
     // Everything pending has failed after an abort. Only the holder of the progress lock writes this.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_

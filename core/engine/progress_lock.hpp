@@ -79,8 +79,9 @@ public:
 
     // Any thread may call the functions from try_lock() to poll().
 
-    /// seq_cst even if the lock is taken: the caller may have submitted an operation just before this call. Either this
-    /// load sees the lock as free, or the holder sees the operation when it has released the lock (leave()).
+    /// The load is seq_cst even if the lock is taken, because the caller may have submitted an operation just before
+    /// this call. Either this load sees the lock as free, or the holder sees the operation when it has released the
+    /// lock (leave()).
     [[nodiscard]] bool try_lock() {
         std::uint32_t expected = 0;
         return locked_.load(std::memory_order_seq_cst) == 0 &&
@@ -278,7 +279,7 @@ private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     [[nodiscard]] bool has_unread() const { return !steps_.no_look_for_unread && work_.has_unread(); }
-    /// seq_cst: pairs with the stores in lock_as_background().
+    /// This load is seq_cst, and pairs with the stores in lock_as_background().
     [[nodiscard]] bool turned_away() const { return turned_away_.load(std::memory_order_seq_cst) != 0; }
 
     Attention& attention_;

@@ -75,6 +75,7 @@ public:
     void release_memory();
 
     // Any thread may call the following functions, except where a comment says otherwise.
+
     /// Describes what the ranks of this host are doing, for a stall report.
     [[nodiscard]] StallReport account_of_world(std::int64_t now_ns) const;
     /// Whether this rank prints the stall reports for the set of all ranks.
@@ -95,8 +96,8 @@ public:
     struct Finding {
         std::string text;
         bool shut_down = false;  ///< the job must end because of the finding
-        // For the file of stall reports:
-        std::shared_ptr<const StallReport> report = {};  ///< empty: nothing is written to the file
+        // The following fields are for the file of stall reports.
+        std::shared_ptr<const StallReport> report = {};  ///< null if nothing is written to the file
         std::string process_set = {};                    ///< "" for the world
         std::string ends_job = {};                       ///< the reason, if the job must end; else ""
         std::string record_because = {};                 ///< see StallMonitor::Finding

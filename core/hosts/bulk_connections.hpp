@@ -21,7 +21,8 @@ namespace rueda::core {
 /// asks for it. It also exists if the rendezvous of the ranks does not use MPI: the control plane then has no
 /// transport.
 struct BulkConnections {
-    std::unique_ptr<collectives::BulkTransport> transport;  ///< null: the control plane's transport carries everything
+    std::unique_ptr<collectives::BulkTransport> transport;  ///< null if the control plane's transport carries all
+                                                            ///< messages
     /// If the settings ask for a transport and there is none: the reason, with the same text on all ranks. In all other
     /// cases "".
     std::string why_not;

@@ -190,7 +190,7 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
     }
     SlotRecord& record = memory_.record(slot);
     if (is_seen_first(slot) && !announcement.claims.empty()) {
-        // Ranks that have joined do not know the metadata, and read it in the slot's record.
+        // Ranks that have called join() do not know the operation's metadata. They read it in the slot's record.
         record.metadata = *announcement.claims.front().metadata;
     }
     const Metadata& metadata = announcement.claims.empty() ? record.metadata : *announcement.claims.front().metadata;
@@ -480,9 +480,9 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The job ends only after the background thread has taken the report, because the background thread writes nothing
-    // after the end. It looks for reports once per liveness interval. If it is stopped, report_limit_ns_ limits the
-    // wait.
+    // The job ends only after the background thread has taken the report, because this thread writes no reports after
+    // the end of the job. The thread looks for reports once per liveness interval. If the thread is stopped,
+    // report_limit_ns_ limits the wait.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }

@@ -114,8 +114,8 @@ private:
 
     // For joins (docs/design/0005-join.md):
     [[nodiscard]] bool has_to_say_joined() const {
-        // seq_cst: a member stores `last_joined` in set_joined() and then wakes the leader. Either this load sees the
-        // store, or the member sees that the leader sleeps.
+        // This load is seq_cst, because a member stores `last_joined` in set_joined() and then wakes the leader. Either
+        // this load sees the store, or the member sees that the leader sleeps.
         return !said_joined_ && memory_.header().last_joined.load(std::memory_order_seq_cst) != 0;
     }
     void say_joined();
@@ -170,7 +170,7 @@ private:
     bool ended_ = false;
     bool closed_ = false;
     bool said_joined_ = false;
-    std::atomic<bool> left_{false};  // release: stored in turn() and end(); has_left() reads it
+    std::atomic<bool> left_{false};  // turn() and end() store it with release; has_left() loads it
 
     std::vector<std::uint64_t> id_of_slot_;  // for each slot: the tensor's id at the root; 0: no id
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;

@@ -21,8 +21,8 @@ using collectives::WantedLeaders;
 namespace {
 
 /// Returns the neighbours of this rank in the tree of hosts, if it is a leader. Leaves out the neighbours to which
-/// `transport` has a connection already. If this rank has such a connection to a neighbour, the neighbour has it too,
-/// so both leave each other out. `transport` may be null.
+/// `transport` has a connection already. If this rank has a connection to a neighbour, the neighbour has it too. So
+/// both ranks leave each other out. `transport` may be null.
 WantedLeaders wanted_leaders(const LocalGroup& group, const LeaderTransport* transport) {
     WantedLeaders wanted;
     if (!group.is_leader()) {

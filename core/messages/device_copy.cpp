@@ -56,7 +56,8 @@ Result<bool> DeviceCopy::step() {
     return end_->is_done();
 }
 
-/// After an error of the device, no work uses the memory any more.
+/// Whether the device still uses the memory of this copy. After an error of the device, no work uses the memory any
+/// more.
 bool DeviceCopy::is_in_use() noexcept try {
     if (end_ == nullptr) {
         return false;

@@ -20,13 +20,14 @@ enum class FrameKind : std::uint32_t {
     asked = 4,     ///< send the bytes
     taken = 5,     ///< the message was received
     kept = 6,      ///< the receiver keeps the whole message until its receive is called, so the sender need not wait
-    refused = 7,   ///< the matching receive expects another type or size: its `dtype` and `bytes`
-    dropped = 11,  ///< for a message in the sender's resident memory: this rank is not reading the message, and will
+    refused = 7,   ///< the matching receive expects another type or size; the frame's `dtype` and `bytes` are those of
+                   ///< the receive
+    dropped = 11,  ///< for a message in the sender's resident memory: the receiver is not reading the message, and will
                    ///< not read it
     // From either side:
     waiting = 8,  ///< the sender of this frame waits for a message from the other rank; if the other rank shuts down,
                   ///< it must notify the sender
-    gone = 9,     ///< this rank has shut down; nothing comes after this frame
+    gone = 9,     ///< the sender of this frame has shut down; this is its last frame
 };
 
 /// The header of a frame. If the frame has bytes, they follow the header. Processes exchange this struct. Fields that

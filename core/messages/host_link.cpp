@@ -54,9 +54,10 @@ void HostLink::knock() {
     if (!region_.door(member_).step.knock(own_)) {
         return;
     }
-    // Pairs with Attention::set(). A rank that has sent a frame knocks: it sets a flag in the other rank's door. Before
-    // the other rank sleeps, it calls Attention::set(), and then checks the flags in its door. A rank without pending
-    // operations is not woken. It checks its door when it has a pending operation again.
+    // Pairs with Attention::set(). A rank that has sent a frame sets a flag in the other rank's door (the flags in the
+    // arena by which ranks notify each other). Before the other rank sleeps, it calls Attention::set(), and then checks
+    // the flags in its door. A rank without pending operations is not woken. It checks its door when it has a pending
+    // operation again.
     auto& attention = arena_->blocks().of(member_).attention;
     if (const AttentionState state = attention.state(); state != AttentionState::awake && member_ != own_) {
         attention.ring(state);

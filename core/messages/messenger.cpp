@@ -56,7 +56,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     submitted_.push_back(operation);
-    // seq_cst pairs with begin_submitted(), and with the check before a sleep
+    // This store is seq_cst. It pairs with begin_submitted(), and with the check that a thread makes before it sleeps.
     has_submitted_.store(true, std::memory_order_seq_cst);
     return {};
 }
@@ -315,7 +315,7 @@ void Messenger::end(MessageOperation& operation, const Status& status, int sende
     remote_waits_ -= operation.is_remote ? 1 : 0;
     Completion& completion = *operation.completion;
     if (completion.is_on_device() && !completion.is_launched()) {
-        completion.fail(status);  // comes before launched(): wait_on_stream() then finds the failure
+        completion.fail(status);  // this call comes before launched(), so that wait_on_stream() finds the failure
         completion.launched(nullptr);
     }
     recorder_.end_message(operation.recorded, base::ticks_now(), status.code(), sender);
@@ -413,8 +413,8 @@ void Messenger::say_gone_when_all_is_said() {
         }
     }
     has_said_gone_ = true;
-    // Both stores are seq_cst, the flag first: a rank that sees the new count of departures also sees the flag in the
-    // door. Pairs with hear_departures().
+    // Both stores are seq_cst, and the flag is stored first. So a rank that sees the new count of departures also sees
+    // the flag in the door. Pairs with hear_departures().
     door_.gone.store(1, std::memory_order_seq_cst);
     region_.departures().fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < group_.members.size(); ++member) {

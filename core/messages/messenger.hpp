@@ -105,7 +105,7 @@ private:
     bool begin_submitted();
     void begin(MessageOperation& operation);
 
-    // copying.cpp, for tensors in device memory:
+    // The following functions are in copying.cpp, and are for tensors in device memory.
     void begin_in_order(MessageOperation& operation);
     [[nodiscard]] const MessageOperation* held_before(const MessageRequest& request) const;
     void note_gpu(MessageOperation& operation, int gpu);
@@ -186,8 +186,8 @@ private:
     bool has_shut_down_ = false;
     bool has_said_gone_ = false;
 
-    // Hints for other threads, written by the thread that drives progress. Relaxed, because each hint is checked again
-    // before a sleep.
+    // Hints for other threads, written by the thread that drives progress. Accesses are relaxed, because each hint is
+    // checked again before a sleep.
     std::atomic<bool> active_{false};
     std::atomic<bool> has_more_{false};
     std::atomic<bool> polls_{false};
@@ -198,7 +198,8 @@ private:
     std::mutex submit_mutex_;
     std::vector<MessageOperation*> submitted_;
     std::optional<Status> refuses_;
-    std::atomic<bool> has_submitted_{false};  // seq_cst: submit() first stores this and then looks for sleeping threads
+    std::atomic<bool> has_submitted_{false};  // accesses are seq_cst: submit() first stores this flag, and then looks
+                                              // for sleeping threads
 
     mutable std::mutex operations_mutex_;
     std::list<MessageOperation> operations_;

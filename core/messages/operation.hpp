@@ -46,9 +46,10 @@ struct MessageOperation {
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
     std::uint64_t number = 0;    ///< the number of this call among all calls of this rank
-    std::uint64_t recorded = 0;  ///< the number of its record in the flight recorder
+    std::uint64_t recorded = 0;  ///< the number of this operation's record in the flight recorder
     bool is_remote = false;      ///< the operation has begun, and the other rank is on another host
-    /// If this status is a failure, the send ends with it as soon as the receiver no longer reads the send's memory.
+    /// If this status is a failure, the send fails with this status as soon as the receiver no longer reads the send's
+    /// memory.
     Status ends_with;
     int sender = -1;  ///< the sender of the message, for a receive whose message is being copied to the device
     /// The GPU of this rank whose work the operation waits for; -1: none. Messenger::operations_mutex_ guards it,

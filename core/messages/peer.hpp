@@ -30,13 +30,14 @@ struct SendingMessage {
         dropped,  ///< the receiver will not read the message, but this rank has not ended the send yet
     };
 
-    MessageOperation* operation = nullptr;  ///< null for a whole message whose caller did not wait for the answer
+    MessageOperation* operation = nullptr;  ///< the send; null for a whole message whose caller did not wait for the
+                                            ///< answer
     State state = State::unsent;
     std::shared_ptr<const SetIdentity> set;
     std::int32_t tag = 0;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::uint64_t sent_bytes = 0;  ///< for a message that is sent in parts
+    std::uint64_t sent_bytes = 0;  ///< for a message that is sent in parts: how many bytes were sent
     /// for a whole message: the number of bytes that were added to MessagePeer::unanswered for it
     std::uint64_t charge = 0;
 };

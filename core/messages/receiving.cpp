@@ -91,8 +91,8 @@ Status Messenger::hear_knocks() {
 
 /// Handles the ranks of this host that have shut down since the last call of this function.
 Status Messenger::hear_departures() {
-    // Pairs with say_gone_when_all_is_said(). seq_cst, because a rank that is about to sleep first stores that it
-    // sleeps and then reads this count.
+    // This load pairs with say_gone_when_all_is_said(). It is seq_cst, because a rank that is about to sleep first
+    // stores that it sleeps, and then reads this count.
     const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
     if (departures == departures_) {
         return {};
@@ -316,8 +316,8 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     }
     switch (kind) {
         case FrameKind::dropped:
-            message.state = SendingMessage::State::dropped;  // the operation stays in this state until this rank learns
-                                                             // why its send must end
+            message.state = SendingMessage::State::dropped;  // the message stays in this state until this rank learns
+                                                             // why the send must end
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;

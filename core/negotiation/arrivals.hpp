@@ -24,7 +24,7 @@ void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank,
     set_step(memory, rank, slot + 1);
     // `direct` holds the slot of the rank's last direct announcement, which the slot's counter does not include. If the
     // rank announces in the same slot again, the operation of that direct announcement has ended, so `direct` is
-    // cleared. Release: pairs with the stall monitor's acquire load.
+    // cleared. This release store pairs with the stall monitor's acquire load.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }

@@ -34,7 +34,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
                           const typename Log<Atomics>::Entry& call, std::uint64_t arrivals,
                           std::uint64_t begins_batch_at = Log<Atomics>::kNowhere, const Steps& steps = {}) {
     ArrivalWord<Atomics>& word = memory.arrivals(call.slot);
-    // Release: a registrar that reads `called` in close_to_arrivals() also sees the appended call.
+    // The store is a release, so a registrar that reads `called` in close_to_arrivals() also sees the appended call.
     const auto mark_as_called = [&] { word.called.store(arrivals, std::memory_order_release); };
     if (steps.called_before_append) {
         mark_as_called();
@@ -105,9 +105,9 @@ template <class Atomics, class Arrived, class MakeReadyCall, class Steps = Shipp
     return position == Log<Atomics>::kNowhere ? Counted::log_full : Counted::called;
 }
 
-/// Records that `rank` has read the log up to `position`. Release: pairs with the registrar, which reads the cursors of
-/// all members. The registrar reuses the number of a retired slot only when all members have read the entry that
-/// retires the slot.
+/// Records that `rank` has read the log up to `position`. The release store pairs with the registrar, which reads the
+/// cursors of all members. The registrar reuses the number of a retired slot only when all members have read the entry
+/// that retires the slot.
 template <class Atomics>
 void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position) {
     memory.cursor(rank).position.store(position, std::memory_order_release);
@@ -121,9 +121,9 @@ void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank
 }
 
 /// Like advance_cursor(), for a position after an entry that ends announcements. Afterwards the caller must wake the
-/// sleeping members, because they may wait for an announcement that will not come. seq_cst: a member first records that
-/// it sleeps, and then reads this position in look_at_direct(). Either the member sees the new position, or the caller
-/// sees that the member sleeps.
+/// sleeping members, because they may wait for an announcement that will not come. The store is seq_cst: a member first
+/// records that it sleeps, and then reads this position in look_at_direct(). Either the member sees the new position,
+/// or the caller sees that the member sleeps.
 template <class Atomics, class Steps = ShippedSteps>
 void end_announcements(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position,
                        const Steps& steps = {}) {

@@ -15,10 +15,10 @@ bool same_meaning(const Claim& a, const Claim& b) {
     return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
 }
 
-/// Whether the claim may be about a group of tensors. Claims about groups are never dropped: if the root refuses a
-/// group, it must also refuse the group's members, and it learns of them only from these claims. A claim without
-/// metadata repeats the metadata of the last call. Only the root knows whether the last call was about a group, so a
-/// claim without metadata may be about a group too.
+/// Whether the claim may be about a group of tensors. If the root refuses a group, it must also refuse the group's
+/// members, and it learns of them only from claims about the group. Such claims are therefore never dropped. A claim
+/// without metadata repeats the metadata of the last call. Only the root knows whether the last call was about a group,
+/// so a claim without metadata may be about a group too.
 bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
 
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {

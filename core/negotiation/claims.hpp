@@ -34,8 +34,8 @@ namespace rueda::core {
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
 /// Adds the ranks of `claim` to a claim with the same metadata, if the list has one; otherwise appends `claim`. If the
-/// list is full, `claim` is dropped, unless it may be about a group of tensors (is_size_of_group()). In that case
-/// `claim` replaces a claim that is not about a group.
+/// list is full, there are two cases. A claim that may be about a group of tensors (is_size_of_group()) replaces a
+/// claim that is not about a group. Any other claim is dropped.
 void merge(std::vector<Claim>& claims, Claim claim);
 
 /// Returns the metadata that all ranks announced, or a Mismatch that lists which ranks announced what.

@@ -39,7 +39,8 @@ struct DeviceState {
     std::int32_t set = -1;     ///< in waits_for_set: the number of the process set whose batch goes first; else -1
     collectives::DeviceCall call{};  ///< the work that the GPU executes for the oldest launched batch
 
-    /// The word has 24 bits for the number of a set. A report shows a wrong number for the sets after these.
+    /// The largest number of a process set that fits into the 24 bits of the encoded state. If a set has a larger
+    /// number, reports show a wrong number.
     static constexpr std::uint32_t kMostSet = 0xFFFFFF;
 
     [[nodiscard]] static constexpr DeviceState of(std::uint64_t word) {

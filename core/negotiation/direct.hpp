@@ -40,12 +40,12 @@ template <class Atomics>
             continue;
         }
         const Place<Atomics>& place = memory.place(slot, member, generation);
-        // seq_cst: a member stores its stamp, which publishes its announcement, and then checks whether this rank
-        // sleeps. Either this load sees the stamp, or the member sees that this rank sleeps and wakes it.
+        // This load is seq_cst: a member stores its stamp, which publishes its announcement, and then checks whether
+        // this rank sleeps. Either this load sees the stamp, or the member sees that this rank sleeps and wakes it.
         const auto has_announced = [&] { return place.stamp.load(std::memory_order_seq_cst) == generation + 1; };
         if (!has_announced()) {
-            // seq_cst: a member stores its cursor, and then checks whether this rank sleeps. Either this load sees the
-            // new cursor, or the member sees that this rank sleeps and wakes it.
+            // This load is seq_cst: a member stores its cursor, and then checks whether this rank sleeps. Either this
+            // load sees the new cursor, or the member sees that this rank sleeps and wakes it.
             const bool has_read_on = last_position != kNoLastPosition &&
                                      memory.cursor(member).position.load(std::memory_order_seq_cst) > last_position;
             if (has_read_on && !has_announced()) {  // this load is repeated, because the stamp may have been stored

@@ -13,17 +13,18 @@
 namespace rueda::core {
 
 /// Records that `rank` has joined, and returns a bit mask of all members that have joined so far. Afterwards the caller
-/// looks for announcements of other members. seq_cst: either this member finds an announcement, or the announcing
-/// member sees this bit in joined_to_tell().
+/// looks for announcements of other members. The access is seq_cst, so either this member finds an announcement, or the
+/// announcing member sees this bit in joined_to_tell().
 template <class Atomics>
 std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     SetHeader<Atomics>& header = memory.header();
     const std::uint64_t bit = std::uint64_t{1} << rank;
     const std::uint64_t joined = header.joined.fetch_or(bit, std::memory_order_seq_cst) | bit;
     if (joined == all_members(memory.extent().members)) {
-        // seq_cst: a leader reads `last_joined` before it sleeps, and the caller of set_joined() wakes the leader after
-        // this store. The registrar sees this store too: it reads `last_joined` only after this rank has reported, in a
-        // request of the kind *settle*, that it has no pending operation.
+        // The store is seq_cst: a leader reads `last_joined` before it sleeps, and the caller of set_joined() wakes the
+        // leader after this store. The registrar sees this store too, because it reads `last_joined` only after a later
+        // request of this rank. In this request, of the kind *settle*, this rank reports that it has no pending
+        // operation.
         header.last_joined.store(rank + 1, std::memory_order_seq_cst);
     }
     return joined;
@@ -54,19 +55,19 @@ template <class Atomics>
 }
 
 /// Whether any member has counted an announcement in `slot` beyond the first `counted` generations (uses of the slot).
-/// seq_cst: pairs with the add in arrive(). Either this load sees the announcement, or the announcing member sees that
-/// this rank has joined.
+/// This load is seq_cst, and pairs with the add in arrive(). Either this load sees the announcement, or the announcing
+/// member sees that this rank has joined.
 template <class Atomics>
 [[nodiscard]] bool has_new_arrivals(const NegotiationMemory<Atomics>& memory, std::uint32_t slot,
                                     std::uint64_t counted) {
     const std::uint64_t word = memory.arrivals(slot).count.load(std::memory_order_seq_cst);
-    // The slot was retired (it has lost its name), and this rank has not read the log entry about that. It must handle
-    // this entry first.
+    // The slot was retired (it has lost its name), and this rank has not read the log entry about that. This rank must
+    // handle that entry first.
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) > counted * memory.extent().members;
 }
 
-/// Whether `member` has announced `generation` (a use of `slot`) directly. seq_cst: pairs with the store of the stamp.
-/// Either this load sees the stamp, or the announcing member sees that this rank has joined.
+/// Whether `member` has announced `generation` (a use of `slot`) directly. This load is seq_cst, and pairs with the
+/// store of the stamp. Either this load sees the stamp, or the announcing member sees that this rank has joined.
 template <class Atomics>
 [[nodiscard]] bool has_stamped(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint32_t member,
                                std::uint64_t generation) {

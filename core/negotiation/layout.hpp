@@ -173,8 +173,8 @@ public:
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
             words_[i].store(word,
-                            // relaxed, because a later store publishes the word. This later store writes the place's
-                            // stamp, or hands the role of the registrar to the next rank
+                            // relaxed, because a later store publishes the word: the store of the place's stamp, or the
+                            // store that hands the role of the registrar to the next rank
                             std::memory_order_relaxed);
         }
     }
@@ -195,7 +195,8 @@ private:
 template <class Atomics>
 struct alignas(base::kCacheLine) ArrivalWord {
     typename Atomics::template Atomic<std::uint64_t> count{0};
-    /// The log position of the slot's last call. It only helps to choose an idle slot to reclaim, so relaxed is enough.
+    /// The log position of the slot's last call. It only helps to choose an idle slot to reclaim, so relaxed accesses
+    /// are enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
     /// The number of announcements in `count` for which the log has a call. If `called` is less than `count`, some
     /// member's operation is pending, or the member that announced last has not appended the call yet. While `called`
@@ -318,7 +319,8 @@ public:
             std::uint64_t word = 0;
             const std::string_view part = name.substr(i * kWordBytes, kWordBytes);
             std::memcpy(&word, part.data(), part.size());
-            // Release: a reader in name() that sees this word also sees the new `use` in the state word.
+            // The store is a release, so a reader in name() that sees this word also sees the new `use` in the state
+            // word.
             name_[i].store(word, std::memory_order_release);
         }
         state_.store(pack({use, static_cast<std::uint32_t>(name.size()), SlotState::first_sight}),
@@ -373,12 +375,14 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
-    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: one number per member
-    std::array<char, kSiteBytes> site{};             ///< for announce, in a set with call sites
+    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: the number of rows for each
+                                                     ///< member
+    std::array<char, kSiteBytes> site{};             ///< the call site; only in an announce request of a set with call
+                                                     ///< sites
 
     /// The member that posts the record calls this. The stall monitor may read the record at the same time in
-    /// pending_name(), so this function stores `kind` atomically. Release: a monitor that sees the new kind also sees
-    /// that the registrar has handled the record's previous content.
+    /// pending_name(), so this function stores `kind` atomically. The store is a release, so a monitor that sees the
+    /// new kind also sees that the registrar has handled the record's previous content.
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
@@ -434,7 +438,8 @@ struct MailboxHeader {
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
     /// when the first announcement that waits in the member's own memory was made
     typename Atomics::template Atomic<std::int64_t> deferred_ns{0};
-    /// if its state is first_sight: the name of the first announcement that waits in the member's own memory
+    /// the name of the first announcement that waits in the member's own memory; valid if the state of this label is
+    /// first_sight
     SlotLabel<Atomics> deferred;
     /// The number of announcements that wait in the member's own memory. Other members can see only the name of the
     /// first of them.
@@ -458,8 +463,8 @@ struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 
-    // For stall reports about tensors on GPUs. Relaxed: the background threads read the values only seconds after they
-    // were written.
+    // The following fields are for stall reports about tensors on GPUs. Accesses are relaxed, because the background
+    // threads read the values only seconds after they were written.
     typename Atomics::template Atomic<std::uint64_t> device{0};  ///< a DeviceState
     /// The oldest batch that the member's GPU still works on: the batch's position in the log + 1; 0: none.
     typename Atomics::template Atomic<std::uint64_t> launched{0};
@@ -523,9 +528,9 @@ struct SetHeader {
     std::uint32_t numbers_wait_with = 0;
 };
 
-/// Records the member's current step for the stall monitor, which reads the step about once per second. Release: a
-/// monitor that sees an announcement also sees that the step of this announcement had begun. A monitor that sees the
-/// end of the step also sees everything that the member stored in this step.
+/// Records the member's current step for the stall monitor, which reads the step about once per second. The store is a
+/// release, so a monitor that sees an announcement also sees that the step of this announcement had begun. A monitor
+/// that sees the end of the step also sees everything that the member stored in this step.
 template <class Memory>
 void set_step(const Memory& memory, std::uint32_t member, std::uint32_t step) {
     std::atomic_ref(memory.cursor(member).step).store(step, std::memory_order_release);
@@ -625,12 +630,13 @@ public:
     }
 
 private:
-    /// Each member has two places per slot, for even and odd generations. Two are enough: a rank that announces
-    /// generation g + 2 has completed g + 1, and all members announced g + 1 after they had read the places of g.
+    /// Each member has two places per slot, for even and odd generations. Two are enough. A rank that announces
+    /// generation g + 2 has completed generation g + 1, so all members have announced g + 1. They announced g + 1 only
+    /// after they had read the places of g.
     ///
     /// In a set of two members, the members also swap their places every other generation. A rank then writes to cache
-    /// lines that it has just read itself, and which are in its own core's cache. Without the swap, it would write to
-    /// lines that the other member has just read, and these lines would first have to be invalidated in the other
+    /// lines that it has just read itself, so these lines are in its own core's cache. Without the swap, the rank would
+    /// write to lines that the other member has just read. Those lines would first have to be invalidated in the other
     /// core's cache.
     [[nodiscard]] std::uint64_t place_index(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         const std::uint64_t owner = rank ^ (generation >> 1 & changes_places_);

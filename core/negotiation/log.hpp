@@ -58,12 +58,12 @@ public:
         }
         LogEntry<Atomics>& place = write(position, entry);
         if (position == begins_batch_at) {
-            place.end.store(position + 1, std::memory_order_relaxed);  // relaxed: the store of `sequence` publishes
-                                                                       // `end`
+            place.end.store(position + 1, std::memory_order_relaxed);  // this store may be relaxed, because the store
+                                                                       // of `sequence` publishes `end`
         }
-        // seq_cst: a thread that is about to sleep first stores in its attention word (base::Attention) that it sleeps.
-        // Then it reads `sequence` in is_published(). Only after that does it sleep. This rank reads the attention word
-        // after this store. So either the thread sees this entry, or this rank sees that it must wake the thread.
+        // This store is seq_cst. A thread that is about to sleep first stores in its attention word (base::Attention)
+        // that it sleeps, and then reads `sequence` in is_published(). This rank reads that attention word after this
+        // store. So either the thread sees this entry, or this rank sees that it must wake the thread.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }
@@ -85,7 +85,7 @@ public:
         LogEntry<Atomics>& first = write(begin, entries.front());
         first.end.store(begin + entries.size(), std::memory_order_relaxed);
         // The first entry is published last: a rank that sees it in is_published() sees all entries and the end of the
-        // batch. seq_cst as in append().
+        // batch. The store is seq_cst, for the same reason as in append().
         first.sequence.store(begin + 1, std::memory_order_seq_cst);
         return begin;
     }
@@ -111,7 +111,7 @@ public:
     /// Whether an append found no free entry. This cannot happen if all ranks are correct.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// Like end(from). The search begins at a position that this rank knows: all entries before it are taken.
+    /// Like end(from), where `from` is a position that this rank knows. All entries before this position are taken.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }
@@ -141,8 +141,8 @@ public:
         if (!is_published(position)) {
             return std::nullopt;
         }
-        // Acquire pairs with the release stores in write(). If these loads see values of an entry of a later round, the
-        // check below sees that a member has claimed that entry.
+        // These acquire loads pair with the release stores in write(). If they see values of an entry of a later round,
+        // the check below sees that a member has claimed that entry.
         const Entry entry{
             static_cast<EntryKind>(std::atomic_ref(place.kind).load(std::memory_order_acquire)),
             std::atomic_ref(place.slot).load(std::memory_order_acquire),
@@ -161,7 +161,8 @@ public:
         auto& end = memory_.entry(begin).end;
         std::uint64_t seen = end.load(std::memory_order_acquire);
         while (seen <= begin) {
-            // Release: a rank that reads the end in end_of_batch() also sees the entries that this rank saw published.
+            // The exchange is a release, so a rank that reads the end in end_of_batch() also sees the entries that this
+            // rank saw published.
             if (end.compare_exchange_strong(seen, proposed_end, std::memory_order_acq_rel, std::memory_order_acquire)) {
                 return proposed_end;
             }
@@ -193,8 +194,8 @@ private:
     /// Fills a claimed entry without publishing it.
     LogEntry<Atomics>& write(std::uint64_t position, const Entry& entry) const {
         LogEntry<Atomics>& place = memory_.entry(position);
-        // Release: pairs with the acquire loads in peek(), which may still read the entry of the previous round. A
-        // thread that sees the new values also sees that a member has claimed the entry.
+        // These release stores pair with the acquire loads in peek(), which may still read the entry of the previous
+        // round. A thread that sees the new values also sees that a member has claimed the entry.
         std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
         std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
         place.rank = entry.rank;
@@ -207,8 +208,8 @@ private:
     }
 
     std::uint64_t claim() {
-        // This rank knows of two ranges of entries that are taken: those before its cursor, and those before the end of
-        // its last append.
+        // This rank knows of two ranges of entries that are taken: the entries before its cursor, and the entries
+        // before the end of its last append.
         const std::uint64_t cursor = memory_.cursor(rank_).position.load(std::memory_order_acquire);
         std::uint64_t position = std::max(cursor, append_from_);
         // The number of entries that this loop has passed. If a whole round of the ring has no free entry, the log is
@@ -216,9 +217,10 @@ private:
         std::uint64_t passed = 0;
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
-            // Acquire: all ranks must have read the entry's previous content before this rank overwrites the entry.
-            // Each rank announced a later operation after it had read this content. The member that appended the call
-            // of the later operation saw the announcements of all ranks, and this load sees that call.
+            // The load is an acquire, because all ranks must have read the entry's previous content before this rank
+            // overwrites the entry. Each rank announced a later operation after it had read this content. The member
+            // that appended the call of the later operation saw the announcements of all ranks, and this load sees that
+            // call.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

@@ -36,9 +36,9 @@ const char* place_of(const Metadata& metadata) {
                                             : name_of(static_cast<DeviceType>(metadata.device));
 }
 
-/// Says who allocates the output. Two ranks may both have their tensors on a GPU, and one of them first exchanges the
-/// numbers of rows. The dtype and shape of an exchange are not those of the rank's tensor, so a comparison of them
-/// would mislead the user.
+/// Says who allocates the output. The tensors of two ranks may both be on a GPU, although only one of the ranks first
+/// exchanges the numbers of rows. This text then names the difference. The dtype and shape of an exchange are not those
+/// of the rank's tensor, so a comparison of them would mislead the user.
 const char* call_of(const Metadata& metadata) {
     return metadata.device == kRowsOfDevice ? "rueda.torch, after an exchange of the numbers of rows" : "the caller";
 }

@@ -132,8 +132,9 @@ public:
     // registrar and appends to the log (docs/design/0002-several-hosts.md).
 
     void report_to(Superior& superior) { superior_ = &superior; }
-    /// Whether there are requests. seq_cst: pairs with the add in request(). This is the last check of a leader before
-    /// it sleeps. Either the leader sees the request, or the requesting rank sees that the leader sleeps and wakes it.
+    /// Whether there are requests. The load is seq_cst, and pairs with the add in request(). This is the last check of
+    /// a leader before it sleeps. Either the leader sees the request, or the requesting rank sees that the leader
+    /// sleeps and wakes it.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
     /// Whether requests wait for the host's leader. If so, the caller must wake the leader.
     [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
@@ -205,10 +206,11 @@ public:
     /// called. Returns the log position after the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
-        // relaxed: a member joins again only after it has read the entry below
+        // this store may be relaxed, because a member joins again only after it has read the entry below
         header.last_joined.store(0, std::memory_order_relaxed);
-        // seq_cst: pairs with is_away(). A joined member that sees an announcement checks this word, to know whether it
-        // must announce the operation too. An announcement that comes after this store counts as made after the join.
+        // This store is seq_cst, and pairs with is_away(). A joined member that sees an announcement checks this word,
+        // to know whether it must announce the operation too. An announcement that comes after this store counts as
+        // made after the join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
@@ -218,7 +220,7 @@ public:
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
-        // relaxed: the store to `shut_down` below publishes this store
+        // this store may be relaxed, because the store to `shut_down` below publishes it
         header.first_shut_down.store(rank, std::memory_order_relaxed);
         header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
         append({EntryKind::closing});
@@ -312,8 +314,8 @@ private:
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
         if (leader_serves_) {
-            // seq_cst: pairs with has_requests(). Either a leader about to sleep sees this request, or the caller sees
-            // that the leader sleeps and wakes it.
+            // This add is seq_cst, and pairs with has_requests(). Either a leader about to sleep sees this request, or
+            // the caller sees that the leader sleeps and wakes it.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
         } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
             return run_to_end();
@@ -397,7 +399,7 @@ private:
                 return {};  // the member's later records wait too, so that their order is kept
             }
             record.answered_before = answered_before_;
-            // release: pairs with next_record(), which reads `taken` before `answered_before`
+            // this release store pairs with next_record(), which reads `taken` before `answered_before`
             mailbox.taken.store(++taken, std::memory_order_release);
         }
     }
@@ -438,8 +440,8 @@ private:
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        // On one host, a joined member announces a name only after another rank of this host has announced it. On
-        // several hosts, that other rank may be on another host, so this check is made on one host only.
+        // On one host, a joined member announces a name only after another rank of this host has announced it. In a set
+        // on several hosts, that other rank may be on another host, so the check is left out there.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal,
                            "rank {} has joined, and announced '{}', which no other rank has announced", member,
@@ -642,7 +644,7 @@ private:
             return {};  // a *closing* entry has ended the joins already
         }
         const std::uint64_t all = all_members(memory_.extent().members);
-        // Acquire: pairs with the seq_cst stores of the members in set_joined().
+        // This acquire load pairs with the seq_cst stores of the members in set_joined().
         if (header.joined.load(std::memory_order_acquire) != all) {
             return failure(ErrorCode::internal, "rank {} has nothing left to do, but not all ranks have joined",
                            member);
@@ -757,7 +759,7 @@ private:
         }
         if (first) {
             header.closing = 1;
-            // relaxed: the store to `shut_down` publishes this value
+            // this store may be relaxed, because the store to `shut_down` publishes it
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
         // Ranks read `shut_down` when they enqueue. If a rank reads it before this store, the rank's announcement comes
@@ -821,8 +823,8 @@ private:
         if (header.retired_count == 0) {
             return Room::none;
         }
-        // The slots become free in the order in which they were retired, so the slot that was retired first comes
-        // first.
+        // The slots become free in the order in which they were retired. So the announcements wait for the slot that
+        // was retired first.
         const std::uint32_t oldest = oldest_retired();
         RUEDA_RETURN_IF_FAILED(check_named(oldest));
         numbers_wait_for_ = memory_.record(oldest).retired_at + 1;
@@ -841,7 +843,7 @@ private:
         }
         const std::uint32_t fresh = header.high_slot.load(std::memory_order_relaxed);
         RUEDA_RETURN_IF_FAILED(check_named(fresh));
-        // release: a stall monitor that sees the new limit also sees the slot
+        // this store is a release, so a stall monitor that sees the new limit also sees the slot
         header.high_slot.store(fresh + 1, std::memory_order_release);
         return fresh;
     }
@@ -974,8 +976,8 @@ private:
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
         // `count` grows with each announcement. `called` grows only when the call is in the log. An operation that all
-        // members have announced, but that is not in the log, is still pending. Acquire: pairs with the release store
-        // in append_call().
+        // members have announced, but that is not in the log, is still pending. The acquire load of `called` pairs with
+        // the release store in append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;

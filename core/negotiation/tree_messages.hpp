@@ -54,11 +54,11 @@ struct Announcement {
     TensorKey key;
     std::vector<Claim> claims;   ///< the claims of all these ranks; empty if all their metadata equal
                                  ///< the metadata of the last call
-    std::vector<HostRows> rows;  ///< only for operations of variable size; sorted by host
+    std::vector<HostRows> rows;  ///< the first dimensions, sorted by host; only for operations of variable size
     /// Ranks that have joined and make no claim (docs/design/0005-join.md). Each such rank is either in `joined` or in
     /// `uncounted`. Both lists are ascending.
     std::vector<RankRange> joined = {};
-    std::vector<RankRange> uncounted = {};  ///< an average does not count these ranks
+    std::vector<RankRange> uncounted = {};  ///< ranks that have joined, and that an average does not count
 };
 
 /// A notification that some hosts no longer use an id that they had. `hosts` is the number of these hosts.
@@ -116,7 +116,7 @@ struct Decision {
     /// For a call of an operation of variable size: the first dimension of each rank's tensor. For `disagreed`: if some
     /// ranks announced groups under this name, the numbers of members of these groups, each number once.
     std::vector<std::int64_t> rows;
-    std::string text;                ///< for `disagreed`, `lacks_joined` and `impossible`
+    std::string text;                ///< the text of the error, for `disagreed`, `lacks_joined` and `impossible`
     ErrorCode code = ErrorCode::ok;  ///< for `impossible`: a code for which is_refusal() is true
     std::int32_t rank = 0;           ///< for `closing` and `all_joined`
     std::uint32_t uncounted = 0;     ///< for a call: how many ranks an average does not count

@@ -213,7 +213,7 @@ Status TreeNode::take_shutdown(std::int32_t rank, std::uint32_t contributor) {
         outbox_.shutting_down.push_back(rank);
         return {};
     }
-    draw_from_root();  // first collects the decisions that the root made before the shutdown
+    draw_from_root();  // this first call collects the decisions that the root made before the shutdown
     root_->shut_down(rank);
     draw_from_root();
     return {};

@@ -38,7 +38,8 @@ public:
         std::uint32_t host = 0;
         TreeShape shape;
         std::vector<std::int32_t> host_of;  ///< for each rank: its host
-        /// for each rank: its number in error messages; empty if each rank keeps its number
+        /// for each rank of the set: its number in the job, which error messages show; empty if both numbers are the
+        /// same
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         /// while this many batches are decided and not yet executed, the root decides no further batch
@@ -105,7 +106,7 @@ private:
         std::vector<std::uint32_t> who;  ///< contributors, in the order in which they announced
         bool by_name = false;            ///< some contributor announced the tensor by its name
         std::uint64_t id = 0;            ///< the tensor's id, if some contributor announced by id
-        std::vector<Claim> claims;       ///< empty while no contributor has made a claim
+        std::vector<Claim> claims;       ///< the claims of the contributors; empty while no contributor has made one
         std::vector<HostRows> rows;
         std::vector<RankRange> joined;     ///< `joined` and `uncounted` are results of united()
         std::vector<RankRange> uncounted;  ///< each joined rank is either in `joined` or in `uncounted`
@@ -184,7 +185,7 @@ private:
     std::unordered_map<std::uint64_t, std::string> names_;  ///< by id
     std::unordered_map<std::string, Entry> pending_;
     std::unordered_map<std::uint64_t, Entry> pending_calls_;  ///< operations without names, by call number
-    std::uint64_t entries_ = 0;                               ///< the number of entries so far
+    std::uint64_t entries_ = 0;                               ///< how many entries were created so far
 
     Outbox outbox_;
     std::uint64_t last_sent_up_ = 0;  ///< number of the last message to the parent
@@ -192,8 +193,8 @@ private:
 
     std::deque<Decision> decisions_;    ///< decisions that this host or some child has not received yet
     std::uint64_t first_decision_ = 0;  ///< position of decisions_.front()
-    /// before this position, `decisions_` has only whole batches; a batch of which some calls have not arrived comes
-    /// after it
+    /// the decisions before this position contain only whole batches; a batch that has not arrived completely comes
+    /// after this position
     std::uint64_t whole_ = 0;
     std::uint64_t handed_out_ = 0;
     bool within_batch_ = false;  ///< true if this host has received only a part of a batch

@@ -22,7 +22,8 @@ public:
     struct Options {
         std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< for each host: its ranks in ascending order
         std::uint32_t ranks = 0;
-        /// for each rank: its number in error messages; empty if each rank keeps its number
+        /// for each rank of the set: its number in the job, which error messages show; empty if both numbers are the
+        /// same
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;

@@ -20,8 +20,8 @@ namespace {
 // this number and all larger numbers stand for places in NCCL's memory; kPartlyInNcclMemory is smaller than all of them
 constexpr std::uint64_t kInNcclMemory = 2;
 
-/// Whether NVLink SHARP may do the operation. It needs the same offsets in the registered memory of all members (NCCL
-/// User Guide, "User Buffer Registration").
+/// Whether NVLink SHARP may do the operation. NVLink SHARP needs the same offsets in the registered memory of all
+/// members (NCCL User Guide, "User Buffer Registration").
 bool needs_same_offsets(Operation operation) {
     return operation == Operation::allreduce || operation == Operation::allgather ||
            operation == Operation::reducescatter;

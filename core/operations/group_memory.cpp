@@ -31,10 +31,10 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
     }
 }
 
-/// Helps to find overlaps in a list of extents that is sorted by where the extents begin. From all extents so far, this
-/// class keeps two: the extent that ends last, and the one that ends last among the extents of all other members. The
-/// next extent is compared with these two only. It overlaps an earlier extent of another member if it begins before the
-/// end of a kept extent of another member.
+/// Helps to find overlaps in a list of extents that is sorted by where the extents begin. Of the extents so far, this
+/// class keeps two: extent A, which ends last, and extent B, which ends last among the extents of the members other
+/// than A's. The next extent is compared only with A and B. It overlaps an earlier extent of another member if it
+/// begins before the end of A or B, and belongs to another member than that one.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

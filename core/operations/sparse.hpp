@@ -57,7 +57,7 @@ private:
     [[nodiscard]] Status write_places(std::span<const std::int64_t> places);
 
     std::vector<std::int64_t> shape_;  // the shape of the whole tensor
-    std::size_t along_ = 1;            // the number of indices in a position; they belong to the first dimensions
+    std::size_t along_ = 1;            // the number of indices in a position: one for each of the first dimensions
     std::int32_t indices_ndim_ = 1;
     ReduceOp op_ = ReduceOp::average;
     double prescale_ = 1.0;
@@ -72,8 +72,8 @@ private:
     std::vector<int> ranks_;
 
     std::mutex mutex_;                // protects the following members
-    std::optional<Status> agreed_;    // empty before the first call of agreed()
-    std::optional<Status> combined_;  // empty before the first call of result()
+    std::optional<Status> agreed_;    // the result of agreed(); empty before its first call
+    std::optional<Status> combined_;  // the status of result(); empty before its first call
     std::array<Completion::Output, kResults> results_;
 };
 

@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << Verdict::kValueBits) - 1;
 
 /// Finds the first floating-point element that is infinite or NaN. `Word` is the unsigned integer of the element's
-/// size. `lowest` has the bits of the lowest magnitude that is not finite. It is infinity, and NaNs are larger, unless
-/// the dtype has no infinity.
+/// size. An element is not finite if its bits without the sign are at least `lowest`. `lowest` itself is infinity, and
+/// larger numbers are NaNs. If the dtype has no infinity, `lowest` is a NaN too.
 template <class Word>
 std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word lowest, bool has_infinity = true) {
     // the elements of one block are checked together, without a branch for each element

@@ -55,15 +55,17 @@ private:
     void run();
     [[nodiscard]] bool close_if_empty();
 
-    /// A list of calls, the newest first. A closed queue holds only the closed mark. seq_cst: a thread pushes a call
-    /// and then checks for a sleeper; the callback thread first stores that it sleeps (LocalEvent) and then reads the
-    /// list. Either the callback thread sees the call, or the pushing thread wakes it. The push also releases the
-    /// content of the call, and the exchange in run() acquires it.
+    /// A list of calls, the newest first. A closed queue holds only the closed mark. Accesses are seq_cst: a thread
+    /// pushes a call, and then checks whether the callback thread sleeps. The callback thread first stores that it
+    /// sleeps (LocalEvent), and then reads the list. So either the callback thread sees the call, or the pushing thread
+    /// wakes it. The push also releases the content of the call, and the exchange in run() acquires it.
     std::atomic<QueuedCall*> newest_{nullptr};
-    // seq_cst, for the same reason as newest_: stop() stores this and then checks for a sleeping thread
+    // accesses are seq_cst, like those of newest_: stop() stores this flag, and then checks whether the callback thread
+    // sleeps
     std::atomic<bool> stopping_{false};
     base::LocalEvent event_;
-    std::mutex mutex_;  // protects the next two members; a thread that holds it takes no other lock and does not wait
+    std::mutex mutex_;  // protects stopped_ and thread_; a thread that holds this mutex takes no other lock and does
+                        // not wait
     bool stopped_ = false;
     std::thread thread_;
 };

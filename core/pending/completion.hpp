@@ -56,8 +56,8 @@ public:
         // `on_done_` is read before the count is decremented. If there is no callback, a waiting thread may destroy the
         // object as soon as the count is 0.
         const OnDone on_done = on_done_;
-        // seq_cst: a waiting thread first stores that it sleeps (LocalEvent) and then reads the count in done(). Either
-        // that thread sees the count, or this thread wakes it.
+        // The decrement is seq_cst: a waiting thread first stores that it sleeps (LocalEvent), and then reads the count
+        // in done(). Either that thread sees the count, or this thread wakes it.
         if (remaining_.fetch_sub(1, std::memory_order_seq_cst) == 1 && on_done != nullptr) {
             on_done(*this);
         }
@@ -80,8 +80,8 @@ public:
         if (end != nullptr) {
             device_end_ = end;
         }
-        // seq_cst, for the same reason as in complete_one(): a thread in wait_on_stream() waits until is_launched() is
-        // true. The decrement also publishes the event and the failure.
+        // The decrement is seq_cst, for the same reason as in complete_one(): a thread in wait_on_stream() waits until
+        // is_launched() is true. The decrement also publishes the event and the failure.
         unlaunched_.fetch_sub(1, std::memory_order_seq_cst);
     }
     /// Returns true if each member has failed or was launched, that is, its work was given to the device. Only for an
@@ -117,7 +117,7 @@ public:
     std::vector<std::int64_t> received_splits;
     std::int32_t joined_last = -1;  ///< for a join: the number, in the job, of the rank that joined last
     std::int32_t sender = -1;       ///< for a receive: the number, in the job, of the rank that sent the message
-    /// for a send or a receive: the number of its record in the flight recorder
+    /// for a send or a receive: the number of the operation's record in the flight recorder
     std::uint64_t message_record = base::RecorderWriter::kNone;
     /// true for a join: the thread that waits for it drives progress only for other ranks (see Engine::Haste)
     bool is_join = false;

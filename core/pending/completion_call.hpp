@@ -24,9 +24,10 @@ public:
     /// Registers the callback. Call this after claim(), and after the callback was written. The callback thread must
     /// run. Returns false if the operation has ended and the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
-        // seq_cst in both threads. This thread stores `armed` and then reads the count. complete_one() decrements the
-        // count and then reads the state in take_at_end(). So at least one of the two threads sees what the other has
-        // stored. If both see it, the exchange decides which of them makes the call.
+        // Accesses are seq_cst in both threads. This thread stores `armed` and then reads the count. complete_one()
+        // decrements the count and then reads the state in take_at_end(). So at least one of the two threads sees what
+        // the other has stored. If each thread sees the store of the other thread, the exchange decides which of them
+        // makes the call.
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }
@@ -40,7 +41,8 @@ public:
 private:
     enum class State : std::uint8_t { idle, armed, taken };
     std::atomic<State> state_{State::idle};
-    std::atomic<bool> claimed_{false};  // relaxed: the exchange only decides which thread may write the callback
+    std::atomic<bool> claimed_{false};  // the exchange in claim() may be relaxed, because it only decides which thread
+                                        // may write the callback
 };
 
 }  // namespace rueda::core

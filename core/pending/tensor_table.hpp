@@ -65,7 +65,8 @@ struct Request {
     std::int32_t source_line = 0;
     /// the source line of the call; null unless call sites are recorded (RUEDA_CALL_SITES)
     const char* source_file = nullptr;
-    std::shared_ptr<const DeviceUse> device;  ///< null if the tensors are in the CPU's memory
+    std::shared_ptr<const DeviceUse> device;  ///< the device and the stream; null if the tensors are in the CPU's
+                                              ///< memory
 
     /// The size of `count` elements: of the tensor, or of one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }
@@ -77,6 +78,7 @@ struct TensorEntry {
     std::uint64_t name_hash = 0;
 
     // The following members are used under the enqueue lock, except where a comment names another rule.
+
     /// the slot (number) of the name; kNoSlot if the next announcement must contain the name and all metadata
     std::uint32_t slot = kNoSlot;
     Metadata agreed;         ///< the metadata to which the slot is bound; valid only with a slot
@@ -197,7 +199,8 @@ public:
     void bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed);
     /// Removes the slot from the entry. Also forgets the name if it is not needed any more.
     void unbind(TensorEntry& entry);
-    /// Forgets the name if it has no slot, and no pending operation, and if no TensorSlot holds it.
+    /// Forgets the name if three conditions hold: it has no slot, it has no pending operation, and no TensorSlot holds
+    /// it.
     void forget_if_unused(TensorEntry& entry);
     /// Frees everything except pinned entries (those that a TensorSlot holds). The pinned entries lose their slots.
     /// Call this when no operation is pending and none will follow. Afterwards unnamed() must not be called.
@@ -219,7 +222,7 @@ private:
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    // has capacity for all tickets, so that forgetting a name needs no memory
+    // this vector has capacity for all tickets, so that forgetting a name allocates no memory
     std::vector<std::uint32_t> free_tickets_;
 };
 

@@ -76,19 +76,19 @@ public:
     [[nodiscard]] bool has_launched() const { return devices_.has_launched(); }
     /// See DeviceBatches::oldest().
     [[nodiscard]] std::optional<LaunchedBatch> oldest_launched() const { return devices_.oldest(); }
-    /// Returns the chunks of the task in progress (Task::chunks()). Threads: as for step().
+    /// Returns the chunks into which the task in progress divides its data (Task::chunks()). Threads: as for step().
     [[nodiscard]] std::optional<collectives::BatchChunks> chunks() const {
         return has_batch() && !task_is_splits_ ? task_->chunks() : std::nullopt;
     }
     /// Whether the log has entries that this rank has not read.
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
-    /// The time until which an open batch may wait for more operations.
+    /// The time (in ns) until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// After an abort: ends the operations whose errors are the next entries of the log. Other ranks may already have
-    /// got these errors, and the job may have ended because of such an error.
+    /// Call this after an abort. The next entries of the log may contain errors of operations: this function ends these
+    /// operations. Other ranks may already have got these errors, and the job may have ended because of one of them.
     void take_decided_errors() noexcept;
-    /// Drops the batch in progress, and ends the operations that a device works on with `reason`. Call this when the
-    /// job has ended.
+    /// Drops the batch in progress. Also ends, with `reason`, the operations that a device still works on. Call this
+    /// when the job has ended.
     void abandon(const Status& reason) noexcept {
         task_ = nullptr;
         devices_.abandon(reason);

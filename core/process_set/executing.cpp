@@ -40,9 +40,9 @@ bool BatchRunner::may_still_grow(std::uint64_t position) {
     return now < hold_until_ns_;
 }
 
-/// Executes a batch that consists of one small allreduce, if all its inputs were sent with the announcements. This rank
-/// needs no task and no other rank for this. Wakes sleeping ranks, so that they execute the batch too. Returns false,
-/// and does nothing, for any other batch.
+/// Executes a batch that consists of one small allreduce, if all its inputs were sent with the announcements. For this,
+/// the rank needs no task, and waits for no other rank. Wakes sleeping ranks, so that they execute the batch too.
+/// Returns false, and does nothing, for any other batch.
 bool BatchRunner::run_inline(std::uint64_t position) {
     const auto called = log_.read(position);
     TensorEntry* entry =
@@ -61,7 +61,7 @@ bool BatchRunner::run_inline(std::uint64_t position) {
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
         if ((place.flags & Place<Atomics>::kPayload) == 0 || place.payload_bytes != bytes ||
             payloads[member] == nullptr) {
-            return false;  // run_batch() will execute this batch, or report the error
+            return false;  // in this case run_batch() executes the batch later, or reports the error
         }
     }
     waking_.wake_others();
@@ -123,8 +123,8 @@ Status BatchRunner::add_to_batch(std::uint64_t position) {
     return batch_.add(*entry, called, position);
 }
 
-/// Ends an operation in which ranks exchange only one number each: what they found when they checked another operation
-/// (class Verification), or the number of members of a group.
+/// Ends an operation in which ranks exchange only one number each: either what they found when they checked another
+/// operation (class Verification), or the number of members of a group.
 Status BatchRunner::settle_numbers(TensorEntry& entry, EntryKind kind) {
     return entry.checks != nullptr ? verification_.settle(entry, batch_)
                                    : groups_.settle(entry, batch_, kind == EntryKind::first_call);
@@ -207,8 +207,8 @@ void BatchRunner::finish_batch() {
     }
 }
 
-/// Ends the batch after the device has got its work. The lock keeps other threads from submitting a name after its
-/// operation has ended and before the name is removed.
+/// Ends the batch after the device has got its work. The lock prevents that another thread submits a name at the wrong
+/// time: after the operation has ended, but before the name is removed.
 void BatchRunner::finish_on_device() {
     const std::lock_guard lock(announcer_.enqueue_mutex());
     devices_.finish(batch_.entries());

@@ -17,7 +17,8 @@
 
 namespace rueda::core {
 
-/// A process set on one host: its ranks append to the log themselves. See class Hosts for the functions.
+/// The variant of class Hosts for a process set on one host, whose ranks append to the log themselves. See class Hosts
+/// for the functions.
 class OneHost {
 public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }
@@ -92,8 +93,9 @@ public:
         ask([](auto& hosts) { hosts.note_batch(); });
     }
 
-    /// Does the work that is possible now. `is_executing`: a task is in progress and handles its messages itself.
-    /// Without `asks_others`, handles only what ranks of this host have posted. Returns true if anything was done.
+    /// Does the work that is possible now. `is_executing`: whether a task is in progress, which handles its messages
+    /// itself. If `asks_others` is false, handles only what ranks of this host have posted. Returns true if anything
+    /// was done.
     bool turn(bool asks_others, bool is_executing) {
         return ask([&](auto& hosts) { return hosts.turn(asks_others, is_executing); });
     }
@@ -109,7 +111,8 @@ public:
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
-    /// Lets this set drive MPI until MPI has sent all messages of the removed set `other`.
+    /// The set `other` has been removed, but MPI may still be sending its messages. This function lets this set call
+    /// MPI until MPI has sent them.
     void look_after_messages_of(const Hosts& other) {
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });

@@ -66,9 +66,9 @@ public:
     [[nodiscard]] int set_rank() const { return static_cast<int>(view_.set_rank); }
     [[nodiscard]] int set_size() const { return static_cast<int>(view_.set_size); }
 
-    /// Sets a function that is called before a failure of the network between hosts ends the job. The function returns
-    /// the cause of the failure, or the failure itself if it finds no cause. It may take some time. Call this before
-    /// the engine first runs.
+    /// Sets a function that is called before a failure of the network between hosts ends the job. The given function
+    /// returns the cause of the failure, or the failure itself if it finds no cause. The given function may take some
+    /// time. Call this before the engine first runs.
     void explain_failures_with(std::function<Status(const Status& failure)> explain) {
         hosts_.explain_failures_with(std::move(explain));
     }
@@ -84,7 +84,7 @@ public:
         return announcer_.submit(entry, request, completion, urgency);
     }
     /// Starts an allreduce from the caller's arguments. The arguments are checked only if they differ from those of the
-    /// last operation with this entry. If `entry` is null, the function looks up `name`, which must not be empty.
+    /// last operation with `entry`. If `entry` is null, the function looks up `name`, which must not be empty.
     Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
                             const rueda_options& options, Completion& completion, Urgency urgency) {
         return announcer_.submit_allreduce(entry, name, in, out, options, completion, urgency);
@@ -113,34 +113,34 @@ public:
     /// announcement. A second call does nothing.
     void announce_shutdown() { announcer_.announce_shutdown(); }
     [[nodiscard]] bool has_announced_shutdown() const { return announcer_.has_announced_shutdown(); }
-    /// For the stall report. The first function records that this rank waits in `call` until all members have announced
-    /// their shutdown. The second function records that this rank no longer waits.
+    /// For the stall report. The first function records that this rank has begun to wait, in `call`, until all members
+    /// have announced their shutdown. The second function records that this wait has ended.
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
     /// Announces that this rank starts no operations until all members have joined. When all have joined, `completion`
     /// ends. Before that, submit() fails, and the rank takes part in the operations of the other ranks without
-    /// contributing data. With `counted`, averages still count this rank. Fails with InvalidArgument if a join is in
-    /// progress. See docs/design/0005-join.md.
+    /// contributing data. If `counted` is true, averages still count this rank. Fails with InvalidArgument if a join is
+    /// in progress. See docs/design/0005-join.md.
     Status announce_join(Completion& completion, bool counted) { return join_.announce(completion, counted); }
     /// Records the source line of the next call of join, for stall reports. Call this before announce_join(). Does
     /// nothing if call sites are not recorded.
     void note_join_site(const char* file, std::int32_t line) { join_.note_site(file, line); }
 
     /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether a
-    /// directly announced operation can be completed. Returns true if the operation has ended. In that case, the
-    /// completion is marked as done only if it holds a part of the result (for an operation of variable size). Returns
-    /// false if the operation is pending, and the caller must drive progress.
+    /// directly announced operation can be completed. Returns true if the operation has ended. In that case, its
+    /// Completion object is marked as done only if the object holds a part of the result (for an operation of variable
+    /// size). Returns false if the operation is pending, and the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
         // If this rank has other work, finish_at_once() does not check the operation, and the caller must drive
-        // progress. Without this rule, a rank whose program calls small operations in a loop would never do its other
-        // work.
+        // progress, which does the other work. Otherwise a program that calls small operations in a loop would keep its
+        // rank from that work for ever.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
-    /// Does the work that is possible now. With `urgent`, closes an open batch at once. Without `asks_others`, handles
-    /// only what ranks of this host have announced; this is enough after a turn with `asks_others` and before the
-    /// thread sleeps.
+    /// Does the work that is possible now. If `urgent` is true, closes an open batch at once. If `asks_others` is
+    /// false, handles only what ranks of this host have announced. This is enough after a turn with `asks_others` and
+    /// before the thread sleeps.
     Turn step(bool urgent, bool asks_others = true) noexcept { return runner_.step(urgent, asks_others); }
     [[nodiscard]] bool has_work() const {
         return runner_.has_batch() || runner_.has_launched() || join_.has_to_look() || has_deferred() || has_unread() ||
@@ -159,7 +159,8 @@ public:
     [[nodiscard]] bool closed() const { return answers_.is_closed(); }
     /// Whether all members have shut down and no other host needs this rank. Only for the thread that drives progress.
     [[nodiscard]] bool has_left() const { return closed() && !runner_.has_launched() && hosts_.have_left(); }
-    /// Lets this set drive MPI until MPI has sent all messages of the removed set `other`.
+    /// The set `other` has been removed, but MPI may still be sending its messages. This function lets this set call
+    /// MPI until MPI has sent them.
     void look_after_messages_of(const ProcessSet& other) { hosts_.look_after_messages_of(other.hosts_); }
     /// Cancels the receives of a set that is removed before the job ends. Call this after has_left(). Only for the
     /// thread that drives progress.
@@ -184,8 +185,8 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
-    /// The chunks of the batch in progress, if they are known, and the batch's position in the log. Threads: the thread
-    /// that drives progress.
+    /// The chunks into which the batch in progress divides its data, if they are known, and the batch's position in the
+    /// log. Threads: the thread that drives progress.
     struct ChunksInProgress {
         std::uint64_t position = 0;
         std::optional<collectives::BatchChunks> chunks;
@@ -234,7 +235,7 @@ private:
     Hosts hosts_;
     LogAnswers answers_;
     BatchRunner runner_;
-    std::atomic<std::int32_t> device_{-1};  // relaxed: no other data depend on it
+    std::atomic<std::int32_t> device_{-1};  // accesses are relaxed, because no other data depend on this value
 };
 
 }  // namespace rueda::core

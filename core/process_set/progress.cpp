@@ -91,7 +91,7 @@ Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
     if (moved || ended || worked) {
         return Turn::advanced;
     }
-    // The end of work on a device wakes no thread.
+    // No thread is woken when a device ends its work, so this rank must poll.
     return devices_.has_launched() && (turn == Turn::idle || turn == Turn::waiting) ? Turn::polling : turn;
 }
 
@@ -104,7 +104,7 @@ void BatchRunner::take_decided_errors() noexcept {
             }
         }
     } catch (const std::exception&) {
-        // Without memory for their own errors, the operations end with the reason of the abort.
+        // There is no memory for the operations' own errors. The operations end with the reason of the abort instead.
         return;
     }
 }

@@ -81,8 +81,8 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// Drives MPI, because messages of this rank's last task may still be inside MPI. A leader that no message wakes need
-/// not call this function, because such a leader polls MPI all the time.
+/// Calls MPI so that it makes progress, because it may still hold messages of this rank's last task. A leader that
+/// polls for its messages need not call this function, because it calls MPI all the time.
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;

@@ -81,8 +81,8 @@ private:
     }
 
     static constexpr std::int64_t kSendingNs = 1'000'000'000;
-    /// This pause is shorter than the shortest sleep of a thread that polls (20 µs), and longer than a few turns of a
-    /// thread that spins.
+    /// A leader that polls calls MPI only after this pause. It is shorter than the shortest sleep of a thread that
+    /// polls (20 µs), and longer than a few turns of a thread that spins.
     static constexpr std::int64_t kTransportPauseNs = 5'000;
 
     bool turn_leader();
@@ -98,7 +98,7 @@ private:
     collectives::Transport& transport_;
     collectives::Communicator& communicator_;
     std::unique_ptr<Leader> leader_;  // only on the leaders
-    // whether messages of other leaders wake this rank, so that it need not poll for them
+    // whether a message of another leader wakes this rank; if so, the rank need not poll for such messages
     const bool messages_wake_;
     std::int64_t drove_transport_ns_ = 0;  // when a leader last called Transport::progress() in turn_transport()
     std::function<Status(const Status&)> explain_;  // may be empty

@@ -20,8 +20,8 @@ namespace rueda::core {
 
 using collectives::Bytes;
 
-/// Everything that a set needs. It lives as long as a thread holds the set. `set` is declared last, so it is destroyed
-/// first.
+/// Everything that a set needs. This object lives as long as a thread holds the set. `set` is declared last, so it is
+/// destroyed first.
 struct ProcessSets::Joined {
     collectives::LocalGroup group;
     std::unique_ptr<collectives::SetTransport> transport;
@@ -72,18 +72,19 @@ Status ProcessSets::check_going() const {
     return ended_ ? Status(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank") : Status();
 }
 
-/// Creates the set on which the ranks have agreed, and makes it visible on this rank.
+/// Creates the set on whose members the ranks have agreed, and makes it visible on this rank.
 Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobExchange& exchange, bool of_members) {
     next_id_ = identity.id + 1;
     std::map<std::int32_t, Known> made;
     try {
-        // The memory for the table's entry is allocated before the engine gets the set. A set that is missing in the
-        // table would never be shut down.
+        // The table's entry is allocated before the engine gets the set. If this failed later, the set would be missing
+        // in the table and would never be shut down.
         Known& known = made[identity.id];
         known = {identity, nullptr, of_members};
         RUEDA_RETURN_IF_FAILED(join(identity, exchange, known.set));
     } catch (const std::bad_alloc&) {
-        end_job(identity, "there is no memory left");  // the other ranks wait for this rank's next step
+        end_job(identity, "there is no memory left");  // ends the job, because the other ranks wait for this rank's
+                                                       // next step
         throw;
     }
     const std::lock_guard lock(mutex_);
@@ -92,7 +93,7 @@ Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobE
     return identity.id;
 }
 
-/// The caller holds the table's mutex, and has changed the table.
+/// Call this after a change of the table, with the table's mutex held.
 void ProcessSets::count_shared() noexcept {
     const auto count = std::count_if(known_.begin(), known_.end(), [](const auto& entry) {
         return entry.second.set != nullptr && entry.second.identity.ranks.size() > 1;
@@ -160,7 +161,7 @@ Status ProcessSets::leave(std::int32_t id) {
     return {};
 }
 
-/// Removes the sets that all members have left. The remaining sets end with the job.
+/// Removes each set that all its members have left. The other sets end with the job.
 void ProcessSets::let_go_of_closed() {
     std::erase_if(left_, [this](const Known& left) {
         if (!left.set->has_left()) {
@@ -259,8 +260,8 @@ void ProcessSets::end_job(const SetIdentity& identity, const std::string& why) c
                                                       identity.describe(), why));
 }
 
-/// Checks that all ranks request the same change. Returns a number that no rank has used. The next set gets this
-/// number.
+/// Checks that all ranks request the same change. Returns the number for the next set. No rank has used this number
+/// before.
 Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<const std::byte> mine,
                                         const char* function) {
     collectives::WireWriter writer;
@@ -274,7 +275,7 @@ Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<c
     std::int32_t next = next_id_;
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         if (all.value()[rank].empty()) {
-            continue;  // this rank of the job takes no part in the exchange
+            continue;  // this rank takes no part in the exchange
         }
         collectives::WireReader reader(all.value()[rank]);
         next = std::max(next, reader.number<std::int32_t>());
@@ -338,8 +339,8 @@ Status ProcessSets::check_new(const SetIdentity& identity) const {
 Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchange, std::shared_ptr<ProcessSet>& set) {
     const JobExchange exchange_or_end = [this, &identity, &exchange](std::span<const std::byte> mine) {
         Result<std::vector<Bytes>> all = exchange(mine);
-        // Perhaps only this rank knows of the failure, and the other ranks wait for its next step. The job must
-        // therefore end. If the failure is that the job or a rank has ended, all ranks know of it.
+        // The failure may be known only to this rank, while the other ranks wait for its next step. So this rank ends
+        // the job. If the exchange failed because the job or a rank has ended, all ranks know of the failure anyway.
         if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
             all.status().code() != ErrorCode::not_initialized) {
             end_job(identity, all.status().message());
@@ -353,7 +354,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
     Result<std::shared_ptr<Joined>> joined = make(identity, plane);
     Status status = joined.status();
     if (status.is_ok()) {
-        status = plane.barrier();  // after the barrier no member calls give_up()
+        status = plane.barrier();  // after this barrier, no member calls give_up() any more
     }
     if (!status.is_ok()) {
         plane.give_up(status);
@@ -369,8 +370,7 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 }
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
-    std::vector<collectives::RankFacts> facts;  // known from the start of the job, and still right, because
-                                                // the ranks of a host do not change
+    std::vector<collectives::RankFacts> facts;  // known since the start of the job; the ranks of a host do not change
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }

@@ -38,11 +38,12 @@ public:
         const collectives::LocalGroup& group;
         const std::shared_ptr<collectives::Arena>& arena;
         collectives::Transport* transport;      // null if the job has one host
-        collectives::LeaderTransport* leaders;  // null if the leaders have no connections; else the same as `transport`
+        collectives::LeaderTransport* leaders;  // null if the leaders have no connections; otherwise the same object as
+                                                // `transport`
         ProcessSet& world;
         Engine& engine;
         std::atomic<std::uint32_t>& pending;  // see the constructor of ProcessSet
-        // the number of this job's first set; sets of earlier jobs had lower numbers
+        // the number of this job's first set; earlier jobs of this process used only lower numbers
         std::int32_t first_id = 1;
     };
     explicit ProcessSets(const Job& job);
@@ -52,7 +53,7 @@ public:
     /// - Mismatch: the ranks gave different arguments.
     /// - InvalidArgument: the ranks cannot form a set, or a set with the same ranks exists.
     Result<std::int32_t> add(std::span<const int> ranks);
-    /// Removes a set. Collective over all ranks of the job. Operations that are pending in the set fail. Errors: see
+    /// Removes a set. Collective over all ranks of the job. Operations that are pending in the set fail. Errors: as for
     /// add().
     Status remove(std::int32_t id);
     /// Adds a set. Collective over the given ranks only, which must include this rank. Several such sets may have the
@@ -74,15 +75,16 @@ public:
 
     /// The number of sets that contain this rank and at least one other rank. The world is not counted.
     [[nodiscard]] std::uint32_t shared_count() const {
-        // Relaxed: the program itself ensures that a set is created before an operation in it starts.
+        // The load is relaxed, because the program itself ensures that a set is created before an operation in it
+        // starts.
         return shared_count_.load(std::memory_order_relaxed);
     }
 
     /// A number that is higher than the numbers of all sets so far. Waits for threads that add or remove sets.
     [[nodiscard]] std::int32_t next_id();
 
-    /// A thread holds this lock while it adds or removes sets. With the lock, joined() returns all sets that contain
-    /// this rank, except the world.
+    /// A thread holds this lock while it adds or removes sets. While the lock is held, joined() returns all sets that
+    /// contain this rank, except the world.
     [[nodiscard]] std::mutex& changing() { return changing_; }
     [[nodiscard]] std::vector<std::shared_ptr<ProcessSet>> joined() const;
     /// Records that the job has ended and its sets change no more. Call this while holding changing().
@@ -116,8 +118,9 @@ private:
 
     Job job_;
     std::mutex changing_;
-    std::int32_t next_id_;     // under changing_; higher than the number of every set of this rank
-    std::vector<Known> left_;  // under changing_; sets that this rank has left but other members may not have left yet
+    std::int32_t next_id_;     // protected by changing_; higher than the number of every set of this rank
+    std::vector<Known> left_;  // protected by changing_; sets that this rank has left, but that other members may not
+                               // have left yet
     bool ended_ = false;       // under changing_
     mutable std::mutex mutex_;
     std::map<std::int32_t, Known> known_;

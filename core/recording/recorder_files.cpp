@@ -16,7 +16,8 @@ namespace rueda::core {
 
 namespace {
 
-/// The background thread of a healthy rank writes its heartbeat several times in this time.
+/// If a rank's last heartbeat is older than this, the rank counts as silent. The background thread of a healthy rank
+/// writes its heartbeat several times in this time.
 constexpr std::int64_t kSilentNs = 1'000'000'000;
 /// The length at which the reason in a file is cut. The length is large, because the reason may be a stall report with
 /// a line for each rank.
@@ -54,8 +55,8 @@ std::optional<std::string> RecorderFiles::write_at_end(std::string_view reason) 
     });
 }
 
-/// The recorders are read here, because the arena may be unmapped while a slow file system still writes. The writing
-/// thread makes the texts, which takes longer.
+/// The recorders are read here, because the arena may be unmapped while a slow file system still writes. Making the
+/// texts takes longer, so the writing thread does this.
 template <class Choose>
 std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&& choose) noexcept {
     if (!files_.is_wanted() || arena_->recorder(0) == nullptr) {

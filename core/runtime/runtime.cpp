@@ -271,7 +271,8 @@ void Runtime::abandon() {
     }
 }
 
-/// All tensors of a call are on the same device, or in the CPU's memory.
+/// For an operation on tensors in a GPU's memory: lets `completion` expect that the operations are launched. All
+/// tensors of a call are on the same device, or in the CPU's memory.
 void Runtime::expect_launches(Completion& completion, std::span<const Request> requests) {
     if (is_on_device(requests.front().metadata)) {
         completion.expect_launches(static_cast<std::uint32_t>(requests.size()));
@@ -295,8 +296,8 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
                                                        .heap = &heap_});
 }
 
-/// Whether this rank is in other process sets than `set` that use devices or may do so. Every rank is in the world, so
-/// the world counts only if it has used a device.
+/// Whether this rank is in other process sets than `set` that use a device or may do so later. The world contains every
+/// rank, so the world counts only if it has used a device.
 bool Runtime::is_in_sets_besides(const ProcessSet& set) const {
     if (set.identity().is_world()) {
         return process_sets_.shared_count() > 0;
@@ -329,7 +330,8 @@ Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_
     }
     RUEDA_RETURN_IF_FAILED(engine_.wait_until_launched(completion, timeout_seconds));
     if (completion.has_failed()) {
-        return engine_.wait(completion, timeout_seconds);  // the failure can be read only when all members have ended
+        return engine_.wait(completion, timeout_seconds);  // the failure can be read only when all members of the group
+                                                           // have ended
     }
     return completion.device_end()->make_wait({stream.index, stream.stream});
 }
@@ -399,8 +401,8 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
         completion.add_members(~more + 1);  // subtracts `more`
         return joined;
     }
-    // If a rank is leaving a set or the job, this join fails as soon as this rank reads the log entry about the leaving
-    // rank.
+    // If another rank has already begun to leave a set or the job, this join fails as soon as this rank reads the log
+    // entry about that rank.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -498,8 +500,8 @@ void Runtime::begin_busy(std::string_view what) {
     publish_busy();
 }
 
-/// Publishes the innermost busy scope. The caller holds the mutex. If a report is made between the two stores, it shows
-/// the new time with the old text. This does no harm.
+/// Publishes the innermost busy scope (what the program says it is busy with). The caller holds the mutex. A report
+/// that is made between the two stores shows the new time with the old text. This does no harm.
 void Runtime::publish_busy() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.busy_since_ns.store(busy_.empty() ? 0 : busy_.back().since_ns, std::memory_order_relaxed);
@@ -520,15 +522,15 @@ Status Runtime::end_busy() {
 void Runtime::set_end_reason(std::string_view text) { control().ranks[arena_->rank()].end_reason.write(text); }
 
 void Runtime::abort(std::string_view reason) {
-    // This store comes before the other ranks learn of the abort. Release: let_the_cause_end_first() reads it with
-    // acquire.
+    // This store comes before the other ranks learn of the abort. It uses release, because let_the_cause_end_first()
+    // reads the value with acquire.
     control().ranks[arena_->rank()].ended_job.store(1, std::memory_order_release);
     engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
 }
 
 void Runtime::let_the_cause_end_first() const {
     constexpr std::chrono::milliseconds kPatience{2000};
-    // longer than the 100 ms after which launchers check again for ended processes
+    // Launchers check every 100 ms for processes that have ended. This time must be longer.
     constexpr std::chrono::milliseconds kHeadStart{300};
     constexpr std::chrono::milliseconds kPause{5};
     const base::ControlBlock& block = arena_->control();
@@ -591,7 +593,7 @@ Status Runtime::announce_shutdown(Deadline deadline) {
     // No set can be added after this, because adding a set needs an operation or messages.
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
-        // This set needs no report of its own: the world's report names all missing ranks.
+        // `set` needs no stall report of its own: the world's report names all missing ranks.
         set->end_to_await_end();
     }
     return {};
@@ -600,12 +602,13 @@ Status Runtime::announce_shutdown(Deadline deadline) {
 /// Leaves the job. All ranks must have announced their shutdown, or the job must have been aborted. Returns the reason
 /// of the abort.
 Status Runtime::leave_job() {
-    const base::SigpipeBlocked without_sigpipe;  // MPI writes to connections without MSG_NOSIGNAL
+    const base::SigpipeBlocked without_sigpipe;  // MPI writes to connections without MSG_NOSIGNAL, so a broken
+                                                 // connection could raise SIGPIPE
     base::RankBlock& block = control().ranks[arena_->rank()];
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // the steps after this line need no memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // the steps after this line must not need memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {
@@ -625,7 +628,7 @@ Status Runtime::leave_job() {
     // If it is possible that another rank died while it left the job, MPI is not called any more.
     control_plane_->close(/*after_failure=*/!has_ended_cleanly);
     if (leaders_ != nullptr) {
-        // the connections are closed this late, because another host may have needed an answer of this rank
+        // another host may have needed an answer of this rank until now, so the connections are closed only here
         leaders_->close(/*says_farewell=*/!after_failure);
     }
     metrics_endpoint_.reset();

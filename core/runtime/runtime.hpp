@@ -175,14 +175,14 @@ public:
     /// the other ranks. A later call continues the wait.
     Status shutdown_within(double timeout_seconds);
     /// Releases the memory of a job that was aborted, because shutdown() releases it only without an abort. Call this
-    /// after shutdown(), when all other ranks have left the job or are dead, and only in a job without MPI, which may
-    /// still write into the memory. UCX is not called any more after the shutdown. If a network card has registered the
-    /// memory, the kernel keeps the pages, so the card writes into no other memory. Does nothing if the job was not
-    /// aborted.
+    /// after shutdown(), when all other ranks have left the job or are dead. Call this only in a job without MPI,
+    /// because MPI may still write into the memory. UCX is not called any more after the shutdown. If a network card
+    /// still writes to memory that it has registered, this does no harm: the kernel keeps these pages and uses them for
+    /// nothing else. Does nothing if the job was not aborted.
     void release_after_abort();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
-    /// Whether shutdown_within() has begun and is not complete. Relaxed: the caller reads it after the shutdown has
-    /// released its lock.
+    /// Whether shutdown_within() has begun and is not complete. Relaxed, because the caller reads the value after
+    /// shutdown_within() has released its lock.
     [[nodiscard]] bool is_leaving() const {
         return arena_->control().ranks[arena_->rank()].state.load(std::memory_order_relaxed) ==
                static_cast<std::uint32_t>(base::RankState::shutting_down);
@@ -230,7 +230,7 @@ private:
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;
-    std::unique_ptr<collectives::BulkTransport> bulk_;       // null: the control plane carries the data
+    std::unique_ptr<collectives::BulkTransport> bulk_;       // null if the control plane carries the data, too
     std::unique_ptr<collectives::LeaderTransport> leaders_;  // may be null
     collectives::LocalGroup group_;
     base::Logger logger_;
@@ -239,7 +239,8 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see the constructor of ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // declared before the messenger and the engine, which give callbacks to it
+    CallbackThread callbacks_;  // declared before the messenger and the engine, because both give callbacks to this
+                                // thread
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;
@@ -254,7 +255,7 @@ private:
     /// arena is released. A thread that holds this mutex locks no other mutex.
     std::mutex metrics_mutex_;
     bool has_metrics_ = true;  // under metrics_mutex_
-    // the endpoint's threads use this Runtime, so leave_job() destroys the endpoint
+    // The endpoint's threads use this Runtime. So leave_job() destroys the endpoint first.
     std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
     std::mutex busy_mutex_;
     std::vector<BusyScope> busy_;

@@ -53,8 +53,8 @@ std::uint64_t ring_bytes_of(std::uint32_t members) {
 /// The largest input that is sent with its announcement, which saves one or two waits for other ranks. With two ranks,
 /// measurements showed a gain up to 128 KiB, because each cache line moves between the cores only once
 /// (NegotiationMemory::place_index()). With more than two ranks, each rank reads the inputs of all other ranks, so the
-/// gain ends earlier (docs/design/collectives.md). The size is also limited by the available memory, because each rank
-/// has two such buffers per slot.
+/// gain ends at a smaller size (docs/design/collectives.md). The size is also limited by the available memory, because
+/// each rank has two such buffers per slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
 constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
@@ -77,7 +77,7 @@ void shrink_payloads(NegotiationExtent& extent) {
     }
 }
 
-/// The memory that the negotiation touches in a job with the initial number of slots.
+/// The memory that the ranks of a host use for the negotiation, in a job with the initial number of slots.
 std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.slots = extent.initial_slots;
     extent.refusals_per_slot = 0;
@@ -120,7 +120,8 @@ Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, 
 
 Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
     const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
-    // Includes this rank's share of the tables, which are touched later, when names are announced.
+    // The check includes this rank's share of the negotiation tables. The ranks touch these tables later, when they
+    // announce names.
     const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
     RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
     // If memory is missing, touching the pages now gives an error. A later touch would raise a signal in the middle of

@@ -22,8 +22,8 @@ using collectives::Bytes;
 /// The number of sets that an error names; further sets are shown as "…", to keep the line readable.
 constexpr std::size_t kMostSetsNamed = 8;
 
-/// The largest number (id) that the first set may get. If its number were larger, there might be too few numbers left
-/// for the job's other sets.
+/// The largest number (id) that the first set may get. With a larger number, too few numbers might be left for the
+/// job's other sets.
 constexpr std::int32_t kMostFirstId =
     std::numeric_limits<std::int32_t>::max() - static_cast<std::int32_t>(collectives::Transport::kMostSets);
 

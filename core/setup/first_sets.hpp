@@ -12,7 +12,7 @@ namespace rueda::core {
 
 /// What a rank knows about process sets at the start of a job.
 struct FirstSets {
-    std::int32_t next_id = 1;             ///< higher than the numbers of all sets in earlier jobs of this process
+    std::int32_t next_id = 1;             ///< a number higher than those of all sets in earlier jobs of this process
     std::vector<std::vector<int>> ranks;  ///< the sets that all ranks create at init, as the caller gave them
 };
 

@@ -41,8 +41,7 @@ Result<Reading> exchange(collectives::ControlPlane& control_plane, const Reading
                        sizeof(theirs));
     }
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; the difference of two such numbers does not
-                                                           // overflow
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; so the difference of two times does not overflow
     if (theirs.entered_ns < 0 || theirs.entered_ns > kMost || theirs.left_ns < 0 || theirs.left_ns > kMost) {
         return failure(ErrorCode::internal, "rank 0 announced {} ns as the time of its clock", theirs.entered_ns);
     }

@@ -13,8 +13,9 @@ namespace rueda::core {
 /// Relates this host's CLOCK_MONOTONIC to the clock of the job. The clock of the job is 0 in init, and runs like the
 /// clock of rank 0's host.
 struct HostClock {
-    std::int64_t offset_ns = 0;          ///< the number to add to this host's CLOCK_MONOTONIC
-    std::int64_t uncertainty_ns = 0;     ///< the largest possible error of the offset at the time of its measurement
+    std::int64_t offset_ns = 0;          ///< the number to add to a time of this host's CLOCK_MONOTONIC, to get a time
+                                         ///< of the job's clock
+    std::int64_t uncertainty_ns = 0;     ///< the largest possible error of the offset when it was measured
     std::int64_t began_realtime_ns = 0;  ///< the CLOCK_REALTIME of rank 0's host at time 0
 };
 
@@ -42,7 +43,7 @@ public:
     }
 
 private:
-    // 73 years; the difference of two such numbers does not overflow
+    // This is 73 years, in nanoseconds. The difference of two such numbers does not overflow.
     static constexpr std::int64_t kFar = std::int64_t{1} << 61;
     std::int64_t least_ns_ = -kFar;
     std::int64_t most_ns_ = kFar;

@@ -39,7 +39,7 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
     const auto text = bytes.subspan(1);
     const std::string words =
         base::printable({reinterpret_cast<const char*>(text.data()), text.size()}, kMostReasonBytes);
-    // If the members had agreed on a failure before, the text already names the rank.
+    // If the members agreed on a failure in an earlier step, the text already names the rank that failed.
     return words.starts_with("rank ") ? Status(static_cast<ErrorCode>(code), words)
                                       : failure(static_cast<ErrorCode>(code), "rank {}: {}", rank, words);
 }

@@ -18,8 +18,8 @@ using JobExchange = std::function<Result<std::vector<collectives::Bytes>>(std::s
 /// that are not members call follow(). See docs/design/0004-process-sets.md.
 ///
 /// The setup ends for all ranks in the same step: when every member has called finish(), or one member has called
-/// give_up(). After give_up(), the calls of the other members fail with its reason. After the end, no function may be
-/// called. Threads: one.
+/// give_up(). After give_up(), the calls of the other members fail with the reason that give_up() got. After the end,
+/// no function may be called. Threads: one.
 class SetUpPlane final : public collectives::ControlPlane {
 public:
     /// `job_rank` must be a member. `exchange` and `identity` must outlive this object.

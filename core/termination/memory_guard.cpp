@@ -26,7 +26,7 @@ namespace {
 
 /// A note about the memory of one operation. A note is never removed from the list, because a handler may read the list
 /// at any time. After the operation, the note is used for another operation. A handler never sees half a range: `end`
-/// is written last and cleared first (release; pairs with the handler's acquire).
+/// is written last and cleared first (with release, which pairs with the handler's acquire).
 struct MemoryNote {
     struct Range {
         std::atomic<std::uintptr_t> begin{0};
@@ -79,7 +79,7 @@ std::atomic<const MemoryWatch*> memory_watch{nullptr};
 
 /// Never destroyed: operations may end after the destruction of static objects.
 struct Notes {
-    std::mutex mutex;  // the last mutex in the lock order: a thread that holds it calls nothing that locks
+    std::mutex mutex;  // this mutex is the last in the lock order: a thread that holds it calls nothing that locks
     std::unordered_map<const TensorEntry*, MemoryNote*> of;
     std::vector<MemoryNote*> unused;
 };
@@ -159,7 +159,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
         action.sa_sigaction(number, info, context);
     } else if (has_handler_of_program(number)) {
         action.sa_handler(number);
-    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // a signal that the kernel sends cannot be ignored
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // at a fault, the kernel ends the process even if
+                                                                     // the process ignores the signal
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
@@ -172,7 +173,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
 void on_fault(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const MemoryWatch* const watch = memory_watch.load(std::memory_order_acquire);
-    // A forked child is not a rank. A signal that a process has sent carries no address.
+    // A forked child is not a rank, so it is left out. A signal that a process has sent (si_code ≤ 0) carries no
+    // address.
     if (watch != nullptr && watch->pid == getpid() && info->si_code > 0) {
         say_whose_memory(*watch, number, *info);
     }
@@ -221,13 +223,13 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
         sigaction(kFaults[i], nullptr, &found);
-        // A handler that other code has installed later may still call this file's handler, so this file's handler is
-        // not installed twice.
+        // Other code may have installed a handler later, which still calls this file's handler. So this file's handler
+        // is not installed a second time.
         if (has_ours[i] || is_ours_for_faults(found)) {
             continue;
         }
         faults_before[i] = found;
-        struct sigaction ours = found;  // keeps the signal mask of the program's handler
+        struct sigaction ours = found;  // keeps the signal mask that the program's handler had
         ours.sa_flags |= SA_SIGINFO | SA_ONSTACK;
         ours.sa_sigaction = &on_fault;
         has_ours[i] = sigaction(kFaults[i], &ours, nullptr) == 0;

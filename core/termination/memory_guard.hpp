@@ -31,8 +31,8 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
 /// Stops noting memory. Restores the previous handlers, unless other code has installed handlers since.
 void unwatch_memory();
 /// Whether the memory of pending operations is noted. Every operation reads this, so it is a variable and not a
-/// function. Relaxed: if an operation begins while the value changes, its memory may stay without a note. This does no
-/// harm.
+/// function. Accesses are relaxed: if an operation begins while the value changes, its memory may stay without a note.
+/// This does no harm.
 extern std::atomic<bool> is_memory_noted;
 [[nodiscard]] inline bool notes_memory() noexcept { return is_memory_noted.load(std::memory_order_relaxed); }
 

@@ -178,8 +178,8 @@ void watch_termination(base::ControlBlock& control, std::uint32_t members, std::
     sigaction(SIGTERM, nullptr, &found);
     const bool ignored = (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_IGN;
     current.store(watch, std::memory_order_release);
-    // A handler that other code has installed later may still call this file's handler. If this file's handler were
-    // installed a second time, the two would call each other for ever.
+    // Other code may have installed a handler later, which still calls this file's handler. If this file's handler were
+    // installed a second time, the two handlers would call each other for ever.
     if (installed || is_ours(found) || ignored) {
         return;
     }

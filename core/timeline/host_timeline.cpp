@@ -99,8 +99,8 @@ void HostTimeline::stop(bool for_good) noexcept {
     }
 }
 
-/// Sets a flag in the recorder: if it is set, the thread that drives progress records the parts of executions. If the
-/// timeline was off and stays off, the recorder is not touched, because its memory may be gone.
+/// Sets or clears a flag in the recorder. If the flag is set, the thread that drives progress records the parts of
+/// executions. If the timeline was off and stays off, the recorder is not touched, because its memory may be gone.
 void HostTimeline::set_on(bool is_on) {
     if (is_on_.exchange(is_on, std::memory_order_relaxed) != is_on) {
         base::RecorderWriter(arena_->recorder(arena_->rank())).set_notes_parts(is_on);
@@ -170,8 +170,8 @@ void HostTimeline::merge_written() {
     if (whole->wait(kPatienceForMerge)) {
         thread.join();
     } else {
-        // The thread still waits for the file system. It may outlive this object, because it shares the ownership of
-        // everything that it uses.
+        // The merging thread still waits for the file system. It may outlive this object, because it shares the
+        // ownership of everything that it uses.
         thread.detach();
     }
     if (const std::vector<std::string> left = whole->left(); !left.empty()) {

@@ -69,7 +69,7 @@ private:
     std::thread thread_;
     std::vector<std::string> written_;  // timelines that have ended; only in a job on several hosts
     bool has_ended_ = false;
-    // recordings that were given up, and that only their own threads keep alive
+    // Recordings that this object has given up. Only their own threads keep them alive.
     std::vector<std::weak_ptr<TimelineRecording>> left_behind_;
 };
 

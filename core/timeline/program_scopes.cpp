@@ -16,7 +16,7 @@ constexpr std::size_t kMostNames = 256;
 /// How often number_of() tries to write a name. An attempt fails while another thread of this rank writes a name, which
 /// takes less than a microsecond.
 constexpr int kAttempts = 1000;
-/// Names of scopes belong to no process set.
+/// A scope of the program belongs to no process set, so its name is recorded with this id.
 constexpr std::int32_t kNoSet = -1;
 
 }  // namespace

@@ -68,7 +68,8 @@ std::size_t RingDrain::advance(const base::RecorderReader& reader, std::size_t m
                 break;
         }
     }
-    // If the ring is damaged, its numbers may have any value. The length of this list is therefore limited separately.
+    // If the ring is damaged, its numbers may have any value, and open_ could grow without end. So its length is
+    // limited here.
     while (open_.size() > base::RankRecorder::kOperations) {
         open_.erase(open_.begin());
         ++lost_;

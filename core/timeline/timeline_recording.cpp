@@ -20,13 +20,13 @@ using std::chrono::steady_clock;
 /// noticeable part of a core.
 constexpr std::chrono::nanoseconds kLongestPause = milliseconds(100);
 constexpr std::chrono::nanoseconds kShortestPause = milliseconds(1);
-/// The thread chooses the length of its pauses so that after a pause this share of the records in a ring is new. So no
-/// record is lost even if four times as many operations as expected come in one pause.
+/// The thread chooses its pauses so that a pause fills this share of a rank's ring with new records. So no record is
+/// lost even if four times as many operations as expected come in one pause.
 constexpr double kWantedPart = 0.25;
 /// A pause takes at least four times as long as the work before it, so the thread uses at most a fifth of a core.
 constexpr int kPauseForWork = 4;
-/// This many records are read from one rank before the next rank's turn. So the thread finds the records of one
-/// operation on different ranks soon after each other, and must keep only few operations in memory.
+/// The thread reads at most this many records from one rank, and then goes on with the next rank. So it finds the
+/// records of one operation on different ranks soon after each other, and must keep only few operations in memory.
 constexpr std::size_t kRecordsAtATime = 256;
 /// If one rank of the host has ended an operation, and another rank has still not ended it after this time, the
 /// operation is written without the other rank.

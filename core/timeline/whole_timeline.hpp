@@ -48,7 +48,8 @@ private:
     [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
 
     base::TimelineHeader job_;
-    std::atomic<bool> is_given_up_{false};  // relaxed: wait() sets this, and the thread reads it again and again
+    std::atomic<bool> is_given_up_{false};  // accesses are relaxed: wait() sets this flag, and the thread reads it
+                                            // again and again
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;  // the end of run() notifies

@@ -141,7 +141,7 @@ int rueda_data_wait(rueda_data_pipeline* pipeline, double timeout_seconds, int32
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_place(pipeline, "pipeline"));
         RUEDA_RETURN_IF_FAILED(check_place(ready, "answer"));
-        constexpr double kLongest = 1e6;  // in seconds; much longer times would overflow as nanoseconds
+        constexpr double kLongest = 1e6;  // in seconds; a much longer time, in nanoseconds, would overflow
         if (!(timeout_seconds >= 0) || timeout_seconds > kLongest) {
             return failure(ErrorCode::invalid_argument, "pipeline: the timeout is {} s; expected 0 to {} s",
                            timeout_seconds, kLongest);
@@ -202,8 +202,8 @@ int rueda_data_batch_column(rueda_data_batch* batch, size_t index, rueda_data_co
 
 void rueda_data_batch_release(rueda_data_batch* batch) {
     if (batch != nullptr) {
-        // keep() may fail because the list of batches cannot grow. Then the batch is freed below, so the failure is
-        // ignored.
+        // keep() fails if the list of batches cannot grow. This failure is ignored, because the batch is then freed
+        // below.
         static_cast<void>(guarded([&]() -> Status {
             batch->released->keep(std::move(batch->batch));
             return {};

@@ -30,8 +30,9 @@ namespace {
 constexpr auto kPinnedBlocksPatience = std::chrono::seconds(5);
 constexpr auto kPinnedBlocksPause = std::chrono::microseconds(50);
 
-/// The pinned arrays of a pipeline's batches. An array that dies only notes the work of the GPU: nobody waits, and a
-/// later array uses its block. Blocks are unpinned when the object dies. Threads: any thread may call any function.
+/// The pinned arrays of a pipeline's batches. When an array is freed, this object only notes the work that the GPU
+/// still has to do with it. Nobody waits, and a later array uses the same block when the GPU has done this work. Blocks
+/// are unpinned when this object is destroyed. Threads: any thread may call any function.
 class PinnedBlocks {
 public:
     explicit PinnedBlocks(int device) : device_(device) {}
@@ -74,10 +75,11 @@ public:
         return memory;
     }
     void free(void* memory) noexcept {
-        // The program may have dropped the array right after it had started a copy, so the work is noted now.
+        // The program may have started a copy to the GPU right before it dropped the array. So the GPU's work is noted
+        // now.
         const bool is_noted = rueda_data_pinned_note_work(pinned_at(memory), nullptr) == RUEDA_OK;
         const std::lock_guard lock(mutex_);
-        // After a failure the GPU may use the memory at any time, so the block is never used again.
+        // If the work could not be noted, the GPU may use the memory at any time, so the block is never used again.
         blocks_.at(memory).state = is_noted ? State::free : State::lost;
     }
     void note_work(void* memory) { detail::check(rueda_data_pinned_note_work(pinned_at(memory), nullptr)); }
@@ -131,7 +133,7 @@ private:
 
 std::shared_ptr<const BatchMemory> pinned_memory(int device) {
     const auto blocks = std::make_shared<PinnedBlocks>(device);
-    blocks->free(blocks->allocate(1));  // a trial, so that a program without a GPU gets the error at once
+    blocks->free(blocks->allocate(1));  // this trial gives a program without a GPU the error at once
     return std::make_shared<const BatchMemory>(
         BatchMemory{[blocks](std::size_t bytes) { return blocks->allocate(bytes); },
                     [blocks](void* memory) noexcept { blocks->free(memory); },

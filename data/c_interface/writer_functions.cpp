@@ -59,7 +59,7 @@ private:
     [[nodiscard]] std::size_t value_bytes() const noexcept {
         return has_texts() ? 1 : dtype_ == RUEDA_FLOAT32 ? sizeof(float) : sizeof(std::int64_t);
     }
-    /// The first value of a row. For texts, `row` is the number of a text.
+    /// The index of the first value of a row. In a column of texts, `row` is the index of a text.
     [[nodiscard]] std::size_t begin_of(std::size_t row) const noexcept {
         return column_.offsets != nullptr ? static_cast<std::size_t>(column_.offsets[row]) : row * width();
     }
@@ -85,7 +85,8 @@ Status ColumnToWrite::check(std::size_t rows) const {
     if (column_.width < 0 || (has_texts() && (column_.width == 0 || column_.offsets == nullptr))) {
         return wrong(fmt::format("the width {}", column_.width), "a width of 0 or more, and for texts also offsets");
     }
-    // The offsets count texts in a column of texts, and rows in a ragged column of numbers.
+    // In a column of texts, there is one offset for each text. In a ragged column of numbers, there is one for each
+    // row.
     const std::size_t ranges = has_texts() ? rows * width() : rows;
     if (column_.offsets == nullptr) {
         return column_.width > 0 && column_.bytes == ranges * width() * value_bytes()

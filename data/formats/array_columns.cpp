@@ -10,7 +10,8 @@ namespace rueda::data {
 
 namespace {
 
-/// This bound and the one of PipelineOptions::batch keep the size of a column below 2^63 bytes.
+/// The limit of a column's width. With this limit and the limit of PipelineOptions::batch, a column has less than 2^63
+/// bytes.
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 28;
 
 bool is_array_dtype(DType dtype) {

@@ -10,7 +10,8 @@ namespace rueda::data {
 
 namespace {
 
-/// Returns one record for a source of WholeFiles. The parser reads the file.
+/// The reader for a source of the format WholeFiles. It returns one record, which stands for the whole file. The parser
+/// reads the file.
 class WholeFileReader final : public BlockReader {
 public:
     explicit WholeFileReader(std::uint32_t index) : index_(index) {}

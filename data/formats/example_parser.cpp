@@ -22,7 +22,8 @@ using wire::Cursor;
 
 constexpr std::uint64_t kFeatures = wire::tag_of(1, wire::kLength);  ///< in Example
 constexpr std::uint64_t kEntry = wire::tag_of(1, wire::kLength);     ///< in Features
-constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< in an entry of the map Features.feature
+constexpr std::uint64_t kKey = wire::tag_of(1, wire::kLength);       ///< the tag of the key, in an entry of the map
+                                                                     ///< Features.feature
 constexpr std::uint64_t kValue = wire::tag_of(2, wire::kLength);
 
 /// A name that can be compared with keys fast, because its first eight bytes are stored as one number.
@@ -33,7 +34,7 @@ public:
         std::memcpy(&begin_, name_.data(), bytes);
         mask_ = bytes == sizeof mask_ ? ~std::uint64_t{0} : (std::uint64_t{1} << (8 * bytes)) - 1;
     }
-    /// At least 8 bytes at the beginning of the key are readable.
+    /// Whether `key` is this name. At least 8 bytes from the beginning of the key must be readable.
     [[nodiscard]] bool is(Cursor key) const noexcept {
         if (key.size() != name_.size()) {
             return false;
@@ -152,8 +153,9 @@ private:
         found_ += static_cast<std::size_t>(has_value) - static_cast<std::size_t>(was_found);
         return {};
     }
-    /// Finds a feature by its name. Most records of a file have their keys in the same order. So the feature is
-    /// probably the one that the last record had at the same place, and one comparison confirms this.
+    /// Finds a feature by its name. Most records of a file have their keys in the same order. So this function first
+    /// compares the key with the feature that the last record had at the same place. Usually this one comparison is
+    /// enough.
     std::size_t find(Cursor key) {
         const std::size_t entry = entry_++;
         if (entry >= order_.size()) {
@@ -195,7 +197,7 @@ private:
     std::unordered_map<std::string, std::size_t, HashText, std::equal_to<>> places_;
     /// Element n is the feature that was last found in the n-th entry of a record.
     std::vector<std::size_t> order_;
-    std::vector<std::uint64_t> last_record_;  ///< for each feature, the last record that had the feature
+    std::vector<std::uint64_t> last_record_;  ///< for each feature, the number of the last record that had it
     std::uint64_t record_ = 0;                ///< the number of the current record, from 1
     std::size_t entry_ = 0;                   ///< number of entries of the record that were read
     std::size_t found_ = 0;                   ///< number of wanted features that the record has

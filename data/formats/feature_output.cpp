@@ -18,7 +18,7 @@ using wire::Cursor;
 constexpr std::uint64_t kBytesList = wire::tag_of(1, wire::kLength);
 constexpr std::uint64_t kFloatList = wire::tag_of(2, wire::kLength);
 constexpr std::uint64_t kIntegerList = wire::tag_of(3, wire::kLength);
-/// In each list, field 1 has the values.
+/// The tags of a single value in a list. In each kind of list, field 1 has the values.
 constexpr std::uint64_t kSingleFloat = wire::tag_of(1, wire::kFixed32);
 constexpr std::uint64_t kSingleInteger = wire::tag_of(1, wire::kVarint);
 

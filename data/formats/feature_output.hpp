@@ -21,7 +21,7 @@ public:
     [[nodiscard]] const Feature& feature() const noexcept { return feature_; }
     /// Adds the feature's column to the batch.
     void add_column(Batch& batch) const;
-    /// Begins to write into this column, which must stay at its place until end().
+    /// Begins to write into this column. The column must not move in memory until end().
     void begin(Column& column, std::size_t rows);
     /// Reads a message tf.train.Feature into row `row`. Sets `has_value` to false if the feature has no list; the
     /// feature then counts as missing. A second call for the same row replaces the values.

@@ -53,7 +53,7 @@ Result<std::shared_ptr<const void>> map_file(const std::string& path, std::size_
                                        [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
 }
 
-/// The failure if the tensors in the format's options are not those of the file.
+/// Makes the failure for tensors in the format's options that differ from those of the file.
 template <class... Args>
 Status refuse_tensor(fmt::format_string<Args...> text, Args&&... args) {
     return failure(ErrorCode::mismatch, text, std::forward<Args>(args)...);
@@ -153,8 +153,8 @@ struct Float16Bits {
         if (magnitude >= 0x7c00) {  // infinity or NaN
             return std::bit_cast<float>(sign | 0x7f800000 | (magnitude << 13));
         }
-        // An exponent of float16 is 112 larger in float32. The multiplication also makes subnormal numbers normal, and
-        // is exact.
+        // A biased exponent of float16 must be increased by 112 to become one of float32. The multiplication does this.
+        // It also makes subnormal numbers normal, and it is exact.
         return std::bit_cast<float>(sign |
                                     std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112F));
     }

@@ -47,9 +47,9 @@ public:
         const Tensor& from = tensors_[tensor];
         from.convert(from.data + row * from.row_bytes, to, from.width);
     }
-    /// Makes the record for a row. The row's bytes do not lie together, so Record::data points to this object, which
-    /// of() returns. Record::size is the number of bytes in the row of all tensors, and Record::offset is the place of
-    /// the first tensor's row in the file.
+    /// Makes the record for a row. A row has bytes in several tensors, so no single pointer can stand for it.
+    /// Record::data therefore points to this object, and of() returns the object. Record::size is the number of bytes
+    /// in the row of all tensors. Record::offset is the place of the first tensor's row in the file.
     [[nodiscard]] Record record(std::size_t row, std::uint32_t source) const noexcept;
     [[nodiscard]] static const MappedTensors& of(const Record& record) noexcept {
         return *reinterpret_cast<const MappedTensors*>(record.data);

@@ -29,7 +29,7 @@ struct MakeSplitter {
     std::unique_ptr<Splitter> operator()(const Libsvm& /*format*/) const { return make_line_splitter(false, ""); }
     std::unique_ptr<Splitter> operator()(const Lines& /*format*/) const { return make_line_splitter(false, ""); }
     std::unique_ptr<Splitter> operator()(const Csv& format) const { return make_line_splitter(format.quotes, header); }
-    // make_block_reader() makes readers of their own for these formats, which are not split.
+    // The records of these two formats are not found by splitting: make_block_reader() makes other readers for them.
     std::unique_ptr<Splitter> operator()(const Safetensors& /*format*/) const { return nullptr; }
     std::unique_ptr<Splitter> operator()(const WholeFiles& /*format*/) const { return nullptr; }
 };

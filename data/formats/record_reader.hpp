@@ -43,8 +43,8 @@ public:
     virtual bool next(Block& block) = 0;
 };
 
-/// Makes the reader for a source. `index` becomes Record::source. If `cache` is not null, it opens the
-/// source, except for formats that are not split. The arguments must outlive the reader.
+/// Makes the reader for a source. `index` becomes Record::source. If `cache` is not null, the reader opens the source
+/// through the cache. Formats that are not split do not use the cache. The arguments must outlive the reader.
 [[nodiscard]] std::unique_ptr<BlockReader> make_block_reader(const Source& source, std::uint32_t index,
                                                              std::int64_t epoch, const Format& format,
                                                              const std::string& header, const StopSignal& stop,

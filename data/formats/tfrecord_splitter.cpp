@@ -14,9 +14,10 @@ namespace rueda::data {
 
 namespace {
 
-/// Looks at the bytes at the beginning of a file, which are no record. The result is Mismatch, with what to do, if the
-/// file certainly has another format. Damage does not make these bytes: the upper bytes of a length are zero.
-/// Fewer bytes than kShortest can be those of a length that was cut.
+/// Call this if the bytes at the beginning of a file are no record. The result is Mismatch, with advice, if the file
+/// certainly has another format. Damaged TFRecord files do not look like another format, because the upper bytes of a
+/// record's length are zero. Fewer bytes than kShortest may be the beginning of a length that was cut, so they are no
+/// Mismatch.
 Status check_beginning(std::string_view bytes) {
     constexpr std::size_t kShortest = 8;
     if (bytes.size() < kShortest) {

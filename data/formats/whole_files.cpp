@@ -23,8 +23,8 @@ class FileBuffer {
 public:
     explicit FileBuffer(std::span<const Source> sources) : sources_(sources) {}
 
-    /// The name and the bytes stay valid until the next call. Throws the error if the file cannot be read, because
-    /// malformed_limit does not cover this case.
+    /// The name and the bytes stay valid until the next call. If the file cannot be read, throws the error:
+    /// malformed_limit does not count such files.
     [[nodiscard]] FileBytes read(std::uint32_t source) {
         const Source& file = sources_[source];
         auto stream = open_stream(file, 0, never_given_);

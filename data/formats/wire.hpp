@@ -49,7 +49,7 @@ struct Cursor {
     return false;  // more than ten bytes
 }
 
-/// Removes the topmost bit of each of the eight bytes and joins the other bits.
+/// Removes the topmost bit of each of the eight bytes, and joins the remaining bits (seven from each byte).
 [[nodiscard]] inline std::uint64_t join_seven_bits(std::uint64_t word) noexcept {
     word = ((word & 0x7f007f007f007f00) >> 1) | (word & 0x007f007f007f007f);
     word = ((word & 0x3fff00003fff0000) >> 2) | (word & 0x00003fff00003fff);
@@ -64,7 +64,8 @@ struct Cursor {
     if (last == 0) {
         return read_long_varint(cursor, value);
     }
-    // The lowest set bit of `last` is the topmost bit of the last byte. Bits above this byte are removed.
+    // The lowest set bit of `last` is the topmost bit of the varint's last byte. The bits of `word` above this byte are
+    // removed.
     const int bits = std::countr_zero(last) + 1;
     value = join_seven_bits(bits == 64 ? word : word & ((std::uint64_t{1} << bits) - 1));
     const auto bytes = static_cast<std::size_t>(bits) / 8;

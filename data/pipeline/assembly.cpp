@@ -65,7 +65,7 @@ void LaneCursor::take(std::int64_t count, Work& work) {
             windows_.pop_front();
             place_ = windows_.front()->begin;
         } else if (piece == 0) {
-            break;  // an empty last window; wait_for_step() counted no record in it
+            break;  // the last window is empty; wait_for_step() counted no record in it
         }
     }
     ready_ -= count;

@@ -154,7 +154,7 @@ bool Lane::finish_window(bool ends_epoch) {
     ++window_;
     position_ += count;
     if (window->begin == window->records.size() && !ends_epoch && count > 0) {
-        return true;  // all records of the window belong to earlier steps
+        return true;  // nothing to hand out: all records of the window belong to earlier steps
     }
     return put(std::move(window));
 }

@@ -22,7 +22,8 @@
 
 namespace rueda::data {
 
-// Hidden, because Pipeline is exported, and programs do not use its parts.
+// The struct is not exported, because programs do not use its parts. Without the attribute, it would be exported with
+// Pipeline.
 struct __attribute__((visibility("hidden"))) Pipeline::Parts {
     PipelineOptions options;
     std::string header;
@@ -30,10 +31,10 @@ struct __attribute__((visibility("hidden"))) Pipeline::Parts {
     Position position;
     Statistics statistics;
     std::int64_t malformed_in_epoch = 0;  ///< number of malformed records of this epoch that were left out
-    std::int64_t empty_epochs = 0;        ///< number of epochs without a batch that followed one another
-    std::int64_t first_empty_epoch = 0;   ///< when the first of them ended, in nanoseconds
+    std::int64_t empty_epochs = 0;        ///< number of the last epochs in a row that had no batch
+    std::int64_t first_empty_epoch = 0;   ///< when the first of these epochs ended, in nanoseconds
     bool finished = false;
-    std::int64_t begin = 0;  ///< when next() or wait_for() was called first; 0 before
+    std::int64_t begin = 0;  ///< the time of the first call of next() or wait_for(); 0 before that call
     std::exception_ptr error;
     std::set<std::string_view> warned;   ///< the kinds of warnings that were logged
     std::unique_ptr<SourceCache> cache;  ///< null if the options ask for none
@@ -175,9 +176,10 @@ void Pipeline::Parts::warn_about_empty_batch(const Outcome& outcome) {
 }
 
 void Pipeline::Parts::look_at_empty_epoch(const Outcome& outcome) {
-    // Other ranks, also those of other hosts with data of their own, may have batches in an epoch in which this rank
-    // has none. This rank then takes part by join(), and each epoch takes as long as theirs. A loop that waits for a
-    // batch in vain passes through many epochs in a moment. A FIFO cannot: each epoch waits for a writer.
+    // An epoch without a batch is no error if other ranks, perhaps on other hosts, have batches in this epoch. This
+    // rank then takes part by join(), and its epoch takes as long as theirs. But if no rank has a batch, many epochs
+    // pass in a moment, and a loop that waits for a batch never ends. FIFOs are an exception: each epoch waits for a
+    // writer.
     constexpr std::int64_t kMostInARow = 100;
     constexpr std::int64_t kMoment = 10'000'000'000;  // nanoseconds
     std::string text = fmt::format("epoch {} (counted from 0) has no batch, because {}", position.epoch,

@@ -50,7 +50,7 @@ Status check_numbers(const PipelineOptions& options) {
             "batch", options.batch,
             fmt::format("the samples of one step over all ranks, at least the number of ranks, {}", options.size));
     }
-    // This bound keeps the products of numbers of samples below 2^63.
+    // With this limit, products of numbers of samples stay below 2^63.
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
     if (options.batch > kMost || options.shuffle > kMost) {
         return failure(ErrorCode::invalid_argument, "pipeline: batch is {} and shuffle is {}; expected at most {}",
@@ -77,7 +77,7 @@ bool is_split(const Format& format) {
     return !std::holds_alternative<WholeFiles>(format) && !std::holds_alternative<Safetensors>(format);
 }
 
-/// Whether the texts are equal if ASCII letters may differ in case.
+/// Whether the two texts are equal. Upper and lower case of ASCII letters are the same.
 bool is_same_word(std::string_view text, std::string_view word) {
     return std::ranges::equal(text, word, [](char one, char other) {
         return one == other || (one >= 'A' && one <= 'Z' && one - 'A' + 'a' == other);
@@ -220,8 +220,8 @@ void find_waste_of_memory_cache(const PipelineOptions& options, const HostShare&
     // copy of all files.
     const bool is_divided = options.lanes % options.size == 0;
     const std::uint64_t of_rank = is_divided ? bytes / static_cast<std::uint64_t>(options.size) : bytes;
-    // If the samples are divided by hosts (size = cross_size), all ranks of a host read the same files. With a single
-    // reader, this rank may be the only one that reads.
+    // If the samples are divided by hosts (size = cross_size), all ranks of a host read the same files. If there is a
+    // single reader, this rank may be the only one that reads.
     const bool is_by_host = options.size > 1 && options.size == share.hosts;
     const int ranks = is_by_host ? share.ranks : std::min(options.size, share.ranks);
     const std::uint64_t kept = of_rank * static_cast<std::uint64_t>(ranks);
@@ -327,7 +327,7 @@ std::vector<std::string> find_waste(const PipelineOptions& options, const HostSh
         find_waste_of_memory_cache(options, share, found);
     }
     const auto sources = static_cast<std::int64_t>(options.sources.size());
-    // With the other formats, each rank reads only its own samples.
+    // Only formats that are split are examined: with the other formats, each rank reads only its own samples.
     if (options.size > 1 && options.lanes % options.size != 0 && is_split(options.format)) {
         found.push_back(
             fmt::format("{} ranks share {} {}, so sources are read by several ranks; {}", options.size, options.lanes,

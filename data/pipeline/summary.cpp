@@ -11,7 +11,8 @@
 namespace rueda::data {
 
 std::string describe_slowest(const Statistics& statistics) {
-    // The times of a shorter run come from the start of the threads, so they do not say which stage is slow.
+    // A shorter run has spent most of its time on the start of the threads, so its times do not say which stage is
+    // slow.
     constexpr double kShortRunSeconds = 1.0;
     if (statistics.batches == 0 || statistics.seconds < kShortRunSeconds) {
         return {};

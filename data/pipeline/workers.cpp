@@ -163,8 +163,8 @@ void Workers::recycle(Batch&& batch) {
         return column.data.memory() == options_.memory && column.offset_data.memory() == options_.memory;
     });
     if (!fits || !has_memory || batch.memory() != options_.memory) {
-        // This batch cannot be filled again. For example, the caller's first batch is empty, or the program has put
-        // arrays of other memory into it.
+        // Do not keep this batch, because it cannot be filled again. For example, the caller's first batch is empty, or
+        // the program has put arrays of other memory into it.
         return;
     }
     note_work(batch);
@@ -178,8 +178,9 @@ void Workers::recycle(Batch&& batch) {
         oldest = std::move(recycled_.front());
         recycled_.erase(recycled_.begin());
     }
-    // While a device was slow, the workers made further batches. They are given up when the device has caught up. The
-    // device is asked without the lock, for which the workers wait.
+    // While a device was slow, the workers made additional batches. So there are now more batches than needed. The
+    // oldest of them is freed here if the device no longer uses it. The device is asked without the lock, because
+    // workers may be waiting for the lock.
     if (!is_idle(oldest)) {
         const std::lock_guard lock(mutex_);
         recycled_.insert(recycled_.begin(), std::move(oldest));
@@ -203,8 +204,8 @@ void Workers::run(Parser& parser) noexcept {
         try {
             outcome = parse(work, parser);
         } catch (...) {
-            // A map function has thrown, or the program ran out of memory. The consumer gets the exception at this
-            // step.
+            // A map function has thrown, or the program ran out of memory. The consumer gets the exception when it
+            // takes this step.
             outcome = {};
             outcome.error = std::current_exception();
         }
@@ -291,16 +292,16 @@ void Workers::fill(Batch& batch, Work& work, Parser& parser, Outcome& outcome) {
 }
 
 Batch Workers::fresh_batch() {
-    // The device is asked without the lock, for which next() waits. Meanwhile, another worker may miss an idle batch;
-    // it makes a new one.
+    // The device is asked without the lock, because next() may be waiting for the lock. Meanwhile, another worker may
+    // find no idle batch; then that worker makes a new one.
     std::vector<Batch> busy;
     Batch batch = newest_recycled();
     while (!batch.columns().empty() && !is_idle(batch)) {
         busy.push_back(std::move(batch));
         batch = newest_recycled();
     }
-    // The columns that were added after parsing are removed, because they will be added again. recycle() could not free
-    // their memory, because a device may have read it then.
+    // The columns that were added after parsing are removed, because they will be added again. Only now can their
+    // memory be freed: when recycle() took the batch back, a device may still have read it.
     batch.keep_columns(column_names_.size());
     const std::lock_guard lock(mutex_);
     recycled_.insert(recycled_.end(), std::make_move_iterator(busy.rbegin()), std::make_move_iterator(busy.rend()));

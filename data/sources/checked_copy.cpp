@@ -52,8 +52,8 @@ public:
     }
 
 private:
-    /// Reads and checks the next block. If the block fits, its bytes are in `into`, and the result is their number.
-    /// Otherwise they are in rest_, and the result is 0.
+    /// Reads and checks the next block. If the block fits into `into`, its bytes are there, and the result is their
+    /// number. Otherwise its bytes are in rest_, and the result is 0.
     Result<std::size_t> next_block(std::span<std::byte> into) {
         BlockHead head{};
         RUEDA_RETURN_IF_FAILED(read_exactly(std::as_writable_bytes(std::span(&head, 1))));

@@ -21,8 +21,8 @@ namespace rueda::data {
 
 namespace {
 
-/// One byte of this file for each copy is locked while a process makes the copy. The system frees the lock when the
-/// process ends in any way.
+/// The lock file. It has one byte for each copy. A process locks this byte while it makes the copy. The system frees
+/// the lock when the process ends in any way.
 constexpr const char* kLockFile = ".lock";
 
 /// Locks the byte of the lock file that belongs to the copy. The result owns no descriptor if another reader holds the
@@ -38,7 +38,8 @@ Result<base::UniqueFd> lock_copy(const std::filesystem::path& folder, const std:
     lock.l_whence = SEEK_SET;
     lock.l_start = static_cast<off_t>(XXH3_64bits(copy.data(), copy.size()) >> 2);
     lock.l_len = 1;
-    // This kind of lock belongs to the opened file, so it also excludes other threads of this process.
+    // This kind of lock belongs to the open file description, not to the process, so it also excludes other threads of
+    // this process.
     if (::fcntl(file.value(), F_OFD_SETLK, &lock) == 0) {
         return file;
     }
@@ -72,9 +73,9 @@ public:
         if (error || ::stat(path.c_str(), &info) != 0) {
             return "";
         }
-        // The end of the name stands for the format of the copy, which has had checksums since this name exists. The
-        // beginning of the name is for people who look at the folder. It is cut, because names of files have at
-        // most 255 bytes.
+        // The end of the name (`-checked`) stands for the format of the copy: copies with this name have checksums. The
+        // beginning of the name is for people who look at the folder. It is cut, because names of files have at most
+        // 255 bytes.
         constexpr std::size_t kShown = 100;
         const auto changed = static_cast<unsigned long long>(info.st_mtim.tv_sec) * 1'000'000'000ULL +
                              static_cast<unsigned long long>(info.st_mtim.tv_nsec);
@@ -84,7 +85,8 @@ public:
     }
 
     void drop(const std::string& copy) override {
-        // Another process may have made a new copy since then. If it is deleted here, the next epoch makes it again.
+        // Another process may already have replaced the damaged copy by a new one. If the new one is deleted here, the
+        // next epoch makes it again.
         std::error_code ignored;
         std::filesystem::remove(folder_ / copy, ignored);
     }

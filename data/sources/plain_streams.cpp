@@ -21,7 +21,7 @@ namespace rueda::data {
 
 namespace {
 
-/// read(2) accepts at most 2 GiB on Linux; a smaller piece costs nothing.
+/// read(2) reads at most 2 GiB at a time on Linux. Smaller pieces cost nothing, so this is the limit of one call.
 constexpr std::size_t kMostPerRead = std::size_t{1} << 30;
 
 /// Calls read(2), again if a signal interrupted it.

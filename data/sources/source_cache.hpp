@@ -24,7 +24,7 @@ class CacheEntry {
 public:
     virtual ~CacheEntry() = default;
     [[nodiscard]] virtual Status add(std::span<const std::byte> bytes) = 0;
-    /// The bytes are complete. Later readers of the file get them.
+    /// Call this when all bytes were added. Later readers of the file get them.
     [[nodiscard]] virtual Status finish() = 0;
 };
 
@@ -66,7 +66,7 @@ private:
     Counts counts_;
 };
 
-/// How much memory the process may use now, and which part of it a cache leaves to the program.
+/// How much memory the process may use now, and how much of it a cache must leave to the program.
 struct CacheMemory {
     std::uint64_t available_bytes = 0;  ///< without a known limit: base::MemoryLimits::kUnlimited
     std::uint64_t reserve_bytes = 0;
@@ -76,8 +76,8 @@ struct CacheMemory {
 /// Makes the cache for PipelineOptions::cache: kMemoryCache or a folder, which is created if it does not exist. The
 /// result is InvalidArgument if files cannot be written there.
 [[nodiscard]] Result<std::unique_ptr<SourceCache>> make_source_cache(const std::string& where);
-/// Makes a cache in the memory of the process. It keeps a copy only as long as `available_bytes` returns at least
-/// `reserve_bytes`. `available_bytes` is called by several threads.
+/// Makes a cache in the memory of the process. The cache keeps a copy only as long as `available_bytes` returns at
+/// least `reserve_bytes`. `available_bytes` is called by several threads.
 [[nodiscard]] std::unique_ptr<SourceCache> make_memory_cache(std::function<std::uint64_t()> available_bytes,
                                                              std::uint64_t reserve_bytes);
 [[nodiscard]] Result<std::unique_ptr<SourceCache>> make_folder_cache(const std::string& folder);

@@ -16,8 +16,8 @@
 namespace rueda::data {
 
 /// The number of texts that are processed together. While the processor fetches the memory for one text of the block,
-/// it works on the others. Processors have 10 to 16 buffers for cache lines on their way, so larger blocks gain
-/// nothing.
+/// it works on the other texts of the block. Processors have 10 to 16 buffers for cache lines on their way, so larger
+/// blocks gain nothing.
 inline constexpr std::size_t kTermBlock = 16;
 
 /// Texts of an array, or integers as their decimal texts. Threads: any.
@@ -109,7 +109,8 @@ Status process_column(Column& column, Process&& process) {
                        name_of(column.dtype));
     }
     const std::span<const std::int64_t> offsets = column.offsets();
-    // A column does not know its number of rows, so only the remainder of the number of texts can be checked.
+    // A column does not know its number of rows. So the only possible check is that the number of texts is a multiple
+    // of the width.
     if (offsets.empty() ? column.data.size() > 0
                         : column.width < 1 || (offsets.size() - 1) % static_cast<std::size_t>(column.width) != 0) {
         return failure(ErrorCode::invalid_argument,

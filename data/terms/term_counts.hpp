@@ -28,7 +28,7 @@ struct TermCount {
     std::int64_t count = 0;
 };
 
-/// No count is larger. So the sum of two counts does not overflow.
+/// The largest possible count. The sum of two such counts does not overflow.
 inline constexpr std::int64_t kLargestCount = std::int64_t{1} << 61;
 
 /// Adds to the count of a text. A sum above kLargestCount becomes kLargestCount.

@@ -24,7 +24,8 @@ namespace rueda::data {
 /// Threads: any number of threads may call const functions while no thread adds a term.
 class TermTable {
 public:
-    static constexpr std::size_t kLongestTerm = 65'535;  // bytes; the length of a term takes 16 bits of its place
+    static constexpr std::size_t kLongestTerm = 65'535;  // in bytes; the length of a term takes 16 bits of the number
+                                                         // that at_place() decodes
     static constexpr std::int64_t kMostTerms = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t kUnknown = -1;
 
@@ -60,7 +61,8 @@ private:
     [[nodiscard]] static std::uint32_t tag_of(std::uint64_t hash) noexcept {
         return static_cast<std::uint32_t>(hash >> 32);
     }
-    /// A place has the offset of a term in bytes_, and its length in the lower 16 bits.
+    /// Returns the term that a place stands for. The lower 16 bits of a place are the length of the term, and the upper
+    /// bits are its offset in bytes_.
     [[nodiscard]] std::string_view at_place(std::uint64_t place) const noexcept {
         return {bytes_.data() + (place >> 16), place & 0xffff};
     }

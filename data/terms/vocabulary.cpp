@@ -47,7 +47,8 @@ struct Vocabulary::Parts {
     }
     /// Counts a text that is no term.
     void note(std::string_view text) {
-        // An empty text often stands for a missing value, so this check comes before those that take longer.
+        // Empty texts are frequent, because they often stand for missing values. So this check comes before those that
+        // take longer.
         if (!state.grows || is_full() || text.empty()) {
             return;
         }
@@ -107,7 +108,8 @@ Status check_vocabulary_options(const VocabularyOptions& options) {
     return {};
 }
 
-/// The number of terms that may be added. In the options, 0 stands for "as many as there are".
+/// The number of terms that may be added. `most_terms` is 0 in the options if the caller wants as many terms as
+/// possible.
 std::int64_t room_for_terms(const VocabularyOptions& options) {
     return options.most_terms == 0 ? TermTable::kMostTerms : options.most_terms;
 }
@@ -250,7 +252,7 @@ void Vocabulary::look_up_and_count(Column& column, std::int64_t counted) {
         throw InvalidArgument(fmt::format(
             "vocabulary: {} rows are to be counted; expected 0 or more, as Batch::counted() returns", counted));
     }
-    // Rows of padding have no values in a ragged column, so all its values are counted.
+    // In a ragged column, rows of padding have no values, so all values of the column are counted.
     constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
     std::int64_t left = column.width == 0 || counted > kAll / column.width ? kAll : counted * column.width;
     const auto count_first = [&left, count = counting_unknown(*parts_)](std::span<const std::string_view> terms,

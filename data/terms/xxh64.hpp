@@ -3,7 +3,7 @@
 #pragma once
 
 // With this macro, the functions of libxxhash are inline. A call would take about as long as the hash of a short text.
-// Only .cpp files include this header, so its users need no path of libxxhash.
+// Only .cpp files include this header, so other code needs no include path of libxxhash.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -19,7 +19,7 @@ public:
     void open(const std::filesystem::path& path, std::int64_t first_step);
 
     void add(std::int64_t step, std::int64_t epoch, double loss);
-    /// Hands the rows to the system, so that they outlast this process.
+    /// Hands the rows to the operating system, so that they reach the file even if this process is killed.
     void flush();
     /// Closes the file. Throws ResourceExhausted if a row was not written.
     void close();

@@ -31,19 +31,20 @@ public:
 
 #ifdef DEEPFM_HAS_ONEDNN
 /// oneDNN generates its matrix product for the instructions of this processor when the program runs. Eigen's product
-/// uses the instructions for which the program was compiled. oneDNN's primitives for dense layers call the same product
-/// for matrices in plain row-major layout, and would have to be created for each number of rows.
+/// uses the instructions for which the program was compiled. This class calls oneDNN's matrix product directly.
+/// oneDNN's primitives for dense layers call the same product for matrices in plain row-major layout, but a primitive
+/// would have to be created for each number of rows.
 class OnednnMath final : public DenseMath {
 public:
     void forward(const Matrix& input, const Layer& layer, Matrix& output) const override {
         output.resize(input.rows(), layer.weights.cols());
-        output.rowwise() = layer.bias;  // to which the product is added
+        output.rowwise() = layer.bias;  // multiply() adds the product to it
         multiply({'N', input.data(), input.cols()}, {'N', layer.weights.data(), layer.weights.cols()}, 1.0F,
                  output.data(), {output.rows(), output.cols(), input.cols()});
     }
     void backward_weights(const Matrix& input, const Matrix& slope, LayerResults& results) const override {
         if (input.rows() == 0) {
-            (*results.weights_gradient).setZero();  // oneDNN need not write the sum of no products
+            (*results.weights_gradient).setZero();  // with 0 rows, oneDNN may write no result
             return;
         }
         multiply({'T', input.data(), input.cols()}, {'N', slope.data(), slope.cols()}, 0.0F,
@@ -64,7 +65,7 @@ private:
     struct Extents {
         Eigen::Index rows;
         Eigen::Index columns;
-        Eigen::Index inner;  ///< the number of products of each sum
+        Eigen::Index inner;  ///< the number of products that are added up for each element of the result
     };
 
     /// Computes result = first × second + keep × result.
@@ -83,8 +84,8 @@ private:
     }
 
     /// oneDNN usually computes with OpenMP. Each replica has its own thread, and each rank its own cores, so a product
-    /// must not start further threads. OpenMP has this setting for each thread that calls it. The function is looked up
-    /// by its name, because oneDNN can be built without OpenMP.
+    /// must not start further threads. OpenMP keeps the number of threads separately for each calling thread. The
+    /// function is looked up by its name, because oneDNN can be built without OpenMP.
     static void use_one_thread() {
         using SetThreads = void (*)(int);
         thread_local const bool done = [] {

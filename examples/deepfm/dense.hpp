@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file The dense layers, computed with Eigen or with oneDNN. Both libraries use the same parameters in the same
-/// memory, so a checkpoint of one library continues with the other.
+/// memory, so a run with one library can continue from a checkpoint of the other.
 #pragma once
 
 #include <Eigen/Core>

@@ -146,7 +146,7 @@ void check_first_samples(const Input& input, std::int64_t features, const std::s
 }
 
 std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch) {
-    // With FIFOs, each FIFO is a lane of the pipeline, and a rank reads lanes that follow each other.
+    // With FIFOs, each FIFO is a lane of the pipeline, and a rank reads consecutive lanes.
     const std::size_t each = input.fifos ? input.paths.size() / static_cast<std::size_t>(size) : input.paths.size();
     const std::size_t first = input.fifos ? each * static_cast<std::size_t>(rank) : 0;
     std::string text = input.fifos ? "the FIFOs" : "the files";

@@ -33,22 +33,22 @@ struct Input {
     std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
     bool fifos = false;
     std::int64_t lanes = 1;  ///< the number of lanes into which files are divided; with `fifos`, each FIFO is a lane
-    std::int64_t malformed_limit = 0;  ///< this number of malformed records is left out
+    std::int64_t malformed_limit = 0;  ///< up to this number of malformed records is left out
     std::string format =
         "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first file's name contains ".tfrecord"
 };
 
 /// Sets the sources, the format, the lanes and the checks of a pipeline for this input. Samples have kFields fields
 /// with ids below `features`. With FIFOs, each rank reads its own FIFOs, because only one process can read a FIFO.
-/// Throws InvalidArgument if there are no such files, if the FIFOs cannot be dealt out evenly, or if a FIFO would be
-/// read in several epochs. `options` must already have the rank, the size and the number of epochs.
+/// Throws InvalidArgument if there are no such files, if the FIFOs cannot be divided evenly among the ranks, or if a
+/// FIFO would be read in several epochs. `options` must already have the rank, the size and the number of epochs.
 void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features);
 
 /// Reads one sample of each file of `input`, and checks it. So a file of another format is noticed before the training.
 /// Throws InvalidArgument if a sample is wrong, or if no file has a sample. `option` names the option for the message.
 void check_first_samples(const Input& input, std::int64_t features, const std::string& option);
 
-/// Returns a text that names what a rank reads in an epoch: its FIFOs, or the patterns of the files.
+/// Returns a text for messages that names what a rank reads in an epoch: its FIFOs, or the patterns of the files.
 std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch);
 
 /// Copies the samples `rows` of a batch from a pipeline that set_input() has prepared.

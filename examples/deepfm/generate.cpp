@@ -106,7 +106,7 @@ private:
     rueda::data::ExampleBuilder builder_;
 };
 
-/// Returns the name of a file without its end.
+/// Returns the name of a file without its extension, for example "train-003".
 std::string stem_of(const std::string& part, int number) {
     std::array<char, 16> suffix{};
     std::snprintf(suffix.data(), suffix.size(), "-%03d", number);
@@ -192,7 +192,8 @@ void generate(const Options& options) {
     make_folder(options.folder);
     check_folder(options);
     const ClickModel model(options.seed, options.vocabulary);
-    constexpr std::uint64_t kTestStreams = 1U << 20U;  // larger than the number of training files
+    constexpr std::uint64_t kTestStreams = 1U << 20U;  // the test files' first random stream; larger than the number of
+                                                       // training files, so no stream is used twice
     write_part(options, model, "train", options.rows, options.files, 0, false);
     std::vector<Weighted> samples =
         write_part(options, model, "test", options.test_rows, options.test_files, kTestStreams, true);

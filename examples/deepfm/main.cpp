@@ -50,14 +50,14 @@ public:
     ~Pending() {
         try {
             handle.wait();
-        } catch (const rueda::Error&) {  // another error is being thrown already, or no operation was started
+        } catch (const rueda::Error&) {  // no operation was started, or the program ends with another error anyway
         }
     }
 
     rueda::Handle handle;
 };
 
-/// The numbers that the ranks add up in each step. This reduction runs while they exchange the gradients of the table.
+/// The numbers that the ranks add up in each step. They do this while they exchange the gradients of the table.
 enum StepSum : std::size_t { kLoss, kRows, kEnded, kFailed, kStepSums };
 
 /// A replica of the model, and what it computes in a step. Only the replica's thread uses it during the step.
@@ -202,7 +202,7 @@ private:
             // input. But from then on, the positions of the ranks may differ, because FIFOs may have different lengths.
             if (checkpoints_ && sums_[kEnded] == 0.0) {
                 if (step_ % options_.checkpoint_every == 0) {
-                    curve_.flush();  // without this, a job that is killed later would leave a gap in the curve
+                    curve_.flush();  // a job that continues from this checkpoint needs the earlier rows of the curve
                 }
                 checkpoints_->save_when_due(snapshot(std::nullopt));
             }
@@ -223,7 +223,7 @@ private:
         progress_.line(text);
         if (checkpoints_) {
             curve_.flush();
-            // without this wait, save() would skip this checkpoint if the last one is not complete
+            // without this wait, save() would skip this checkpoint if the previous one is still being written
             checkpoints_->wait();
             checkpoints_->save(snapshot(auc_));
         }
@@ -429,7 +429,7 @@ private:
                       rueda::size(), rueda::size() == 1 ? "process" : "processes");
         progress_.line(
             text + (options_.replicas == 1 ? std::string() : " of " + std::to_string(options_.replicas) + " replicas"));
-        training::run_on_root([this] {  // comes last, because the result is right even if the curve cannot be written
+        training::run_on_root([this] {  // comes last: the result is printed even if the curve cannot be written
             curve_.close();
         });
     }
@@ -444,11 +444,11 @@ private:
     std::optional<training::CheckpointManager> checkpoints_;
     std::optional<data::Pipeline> input_;
     data::Batch batch_;
-    bool has_samples_ = false;  ///< whether batch_ has samples of this step
+    bool has_samples_ = false;  ///< whether batch_ has samples for the present step
     std::vector<double, rueda::Allocator<double>> sums_;
     rueda::TensorSlot sums_slot_;
     training::JobSummary summary_;
-    training::Progress progress_;  ///< without a bar, because the number of steps is not known
+    training::Progress progress_;  ///< shows no bar, because the number of steps is not known
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
     Curve curve_;  ///< only rank 0 writes it
     std::exception_ptr failure_;
@@ -457,13 +457,13 @@ private:
     std::int64_t samples_ = 0;  ///< the samples that were trained since the program's start
     double auc_ = 0.0;
     double test_loss_ = 0.0;
-    // These are the last members, so they are destroyed first, before the tensors that their operations use.
+    // These members come last, so that they are destroyed first: their operations use the tensors of other members.
     Pending pending_sums_;
     Pending pending_rows_;
 };
 
-/// Refuses a --batch that is no multiple of the replicas of all processes. Without replicas, the parts of the processes
-/// may differ by one sample, so that a job can continue with any number of processes.
+/// Refuses a --batch that is no multiple of the number of replicas in all processes. Without replicas, the parts of the
+/// processes may differ by one sample, so that a job can continue with any number of processes.
 void check_batch(const Options& options) {
     if (options.replicas == 1) {
         return;

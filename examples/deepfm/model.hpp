@@ -40,7 +40,7 @@ public:
     /// Returns the memory to which the caller adds the gradient of the id's row. The pointer is valid until the next
     /// call.
     [[nodiscard]] float* row(std::int64_t id);
-    /// Adds the gradients of other samples.
+    /// Adds the gradients that another object has collected for other samples.
     void add(const RowGradients& gradients);
     [[nodiscard]] const RowGradients& gradients() const noexcept { return gradients_; }
 

@@ -26,7 +26,7 @@ struct Options {
     std::int64_t epochs = 3;
     std::int64_t batch = 512;  ///< the number of samples in one step of all ranks
     double learning_rate = 0.05;
-    std::int64_t shuffle = 10000;  ///< samples that are permuted together; 0: the order of the files
+    std::int64_t shuffle = 10000;  ///< number of samples that are shuffled together; 0: no shuffling
     std::uint64_t seed = 1;
     std::filesystem::path checkpoint_dir;  ///< empty: no checkpoints
     std::int64_t checkpoint_every = 200;   ///< steps between two checkpoints

@@ -38,7 +38,7 @@ def choose_device(name: str) -> torch.device:
 
 class Samples(NamedTuple):
     labels: torch.Tensor
-    ids: torch.Tensor  # one id for each field, from 0
+    ids: torch.Tensor  # for each sample, one id for each field; ids begin with 0
     values: torch.Tensor
 
 
@@ -88,7 +88,7 @@ def check_test_files(given: argparse.Namespace) -> None:
                     samples_of(batch, given.features, f"the test file {path}", torch.device("cpu"))
                     found += 1
                     break
-        return found if paths else 1  # the pipeline of the evaluation says that there are no such files
+        return found if paths else 1  # if no file matches, the pipeline of the evaluation reports this
 
     if training.on_all_ranks("checking the test samples", read_samples)[0] == 0:
         refuse_input("--test has no samples; give files that are not empty")
@@ -106,7 +106,7 @@ def open_training(given: argparse.Namespace, state: Mapping[str, str] | None) ->
             raise rueda.InvalidArgument(f"--fifo with {hvd.size()} ranks needs a multiple of this number of FIFOs, but there "
                                         f"are {lanes}; give one FIFO for each rank")  # fmt: skip
         for path in paths:
-            # If the writer opens a FIFO again before the reader has seen its end, two epochs become one.
+            # If the writer opens a FIFO again before the reader has seen its end, the reader takes two epochs for one.
             if given.epochs > 1 and "{epoch}" not in path:
                 raise rueda.InvalidArgument(f"--fifo with --epochs {given.epochs} needs a FIFO for each epoch, but '{path}' "
                                             "has no {epoch}, which stands for the number of the epoch; add it, or set "
@@ -125,8 +125,8 @@ def open_training(given: argparse.Namespace, state: Mapping[str, str] | None) ->
 
 
 def samples_of(batch: dict | None, features: int, where: str, device: torch.device) -> Samples:
-    """Checks a batch, and returns its samples on the device. The error names the first sample that is wrong. Returns no
-    samples for None."""
+    """Checks a batch, and returns its samples on the device. The error names the first sample that is wrong. If the
+    batch is None, the result has no samples."""
     if batch is None:
         return Samples(torch.zeros(0, device=device), torch.zeros((0, FIELDS), dtype=torch.int64, device=device),
                        torch.zeros((0, FIELDS), device=device))  # fmt: skip
@@ -177,7 +177,7 @@ def restore(
     manager: training.CheckpointManager, model: DeepFM, optimizer: torch.optim.Optimizer, course: dict[str, str]
 ) -> training.CheckpointInfo | None:
     """Restores the newest checkpoint, if there is one. ``course`` has the options that influence the training. The
-    optimizer takes its learning rate from the checkpoint, and would ignore another --lr.
+    checkpoint also restores the learning rate of the optimizer, so another --lr would have no effect.
     """
     restored = manager.restore(model, {"optimizer": optimizer})
     for name, value in course.items() if restored else ():
@@ -230,11 +230,12 @@ def main() -> None:
     # have the length of the learning rate, however small the gradient is.
     adagrad = torch.optim.Adagrad(model.parameters(), lr=given.lr, initial_accumulator_value=1e-3)
     # The ranks of a host reduce the gradients of the dense layers in memory that they share. This has no effect on the
-    # sparse gradients of the embeddings, nor does a GPU need it.
+    # sparse gradients of the embeddings, and gradients on a GPU do not need it.
     storage = "copied" if device.type == "cpu" else "auto"
     optimizer = hvd.DistributedOptimizer(adagrad, named_parameters=model.named_parameters(), gradient_storage=storage)
 
-    # The folder of the files may change, and the number of processes and epochs, too.
+    # A run that continues must have these options unchanged. The folder of the files, the number of processes and the
+    # number of epochs may change.
     course = {"batch": str(given.batch), "lr": str(given.lr), "shuffle": str(given.shuffle),
               "train": " ".join(os.path.basename(pattern) for pattern in given.train)}  # fmt: skip
     manager, restored, step, first_epoch = None, None, 0, 0
@@ -270,7 +271,8 @@ def main() -> None:
                 continue
             optimizer.zero_grad()
             logits = model(samples.ids, samples.values)
-            # The ranks' gradients are averaged. Each rank therefore divides its sum by its part of the average.
+            # The optimizer divides the sum of the ranks' gradients by hvd.size(). The factor hvd.size() / rows makes
+            # the result the mean over all samples.
             loss = binary_cross_entropy_with_logits(logits, samples.labels, reduction="sum") * hvd.size() / rows
             loss.backward()
             optimizer.step()
@@ -279,7 +281,8 @@ def main() -> None:
             trained += rows
             summary.step(len(samples.labels))
             step += 1
-            # After the end of one rank's samples, the ranks' positions differ, but a checkpoint has only one position.
+            # No checkpoint is saved after one rank's samples have ended. From then on the ranks' positions in the input
+            # may differ, but a checkpoint has only one position.
             if manager and not ended:
                 values = {**course, "epoch": str(epoch), **pipeline.state_dict()}
                 manager.save_when_due(step, model, {"optimizer": optimizer}, values=values)
@@ -292,7 +295,7 @@ def main() -> None:
         if hvd.rank() == 0:
             print(f"epoch {epoch + 1}: AUC {auc:.4f}, {rate:.0f} samples/s", flush=True)
         if manager:
-            manager.wait()  # without this wait, save() would skip this checkpoint if the last one is not complete
+            manager.wait()  # without this wait, save() would skip this checkpoint if the last one is still being written
             values = {**course, "epoch": str(epoch + 1), **pipeline.state_dict()}
             manager.save(step, model, {"optimizer": optimizer}, values=values, metric=auc)
     if auc is None:

@@ -19,7 +19,7 @@ using CudnnObject = void*;  ///< a handle or a descriptor
 inline constexpr int kFloat = 0;             ///< CUDNN_DATA_FLOAT
 inline constexpr int kChannelsFirst = 0;     ///< CUDNN_TENSOR_NCHW
 inline constexpr int kCrossCorrelation = 1;  ///< CUDNN_CROSS_CORRELATION: the filter is not mirrored
-inline constexpr int kFmaMath = 3;           ///< CUDNN_FMA_MATH: no TF32, which has 10 bits of mantissa
+inline constexpr int kFmaMath = 3;           ///< CUDNN_FMA_MATH: float32 without TF32, whose mantissa has only 10 bits
 inline constexpr int kRectifier = 1;         ///< CUDNN_ACTIVATION_RELU
 inline constexpr int kPropagateNan = 1;      ///< CUDNN_PROPAGATE_NAN
 
@@ -98,7 +98,8 @@ struct CudnnFunctions {
 #undef DIGITS_MEMBER
 };
 
-/// Open the libraries. Throw rueda::Unsupported if a library or a function is missing. The libraries are never closed.
+/// These functions open the libraries. They throw rueda::Unsupported if a library or a function is missing. The
+/// libraries are never closed.
 [[nodiscard]] CudaFunctions open_cuda();
 [[nodiscard]] CudnnFunctions open_cudnn();
 

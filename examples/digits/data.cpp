@@ -21,12 +21,13 @@ namespace digits {
 namespace {
 
 constexpr int kMaxPixel = 16;
-// Limits the text's length, because a small gzipped file can become arbitrarily large. The limit is a fixed number of
-// lines of the greatest length: 64 times "16,", a label and a line break. The file of the digits has 1797 lines.
+// A small gzipped file can become arbitrarily large, so the length of the text is limited to kMaxImages lines of the
+// greatest length. The longest line has 64 times "16,", a label and a line break. The file of the digits has 1797
+// lines.
 constexpr std::size_t kMaxLine = 64 * 3 + 1 + 2;
 constexpr std::size_t kMaxImages = 100'000;
 constexpr std::size_t kMaxBytes = kMaxImages * kMaxLine;
-constexpr std::uint64_t kSplitSeed = 1797;  ///< an arbitrary number that must never change
+constexpr std::uint64_t kSplitSeed = 1797;  ///< an arbitrary number; with another one, other images would be held out
 
 using GzFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
 
@@ -150,7 +151,7 @@ DataSet read_data(const std::filesystem::path& path) {
         refuse(path,
                "has " + std::to_string(all.count()) + " images; at least " + std::to_string(kFewest) + " are needed");
     }
-    // A single batch of all samples is a random permutation of the samples.
+    // A Sampler whose single batch has all samples returns a random permutation of them.
     const rueda::training::Sampler shuffled({.samples = all.count(), .batch = all.count(), .seed = kSplitSeed});
     const std::span<const std::int64_t> order = shuffled.share(0);
     const auto held_out = static_cast<std::size_t>(all.count() / 5);

@@ -10,7 +10,7 @@
 
 namespace digits {
 
-inline constexpr std::int64_t kSide = 8;                ///< pixels of an image along each axis
+inline constexpr std::int64_t kSide = 8;                ///< the number of pixels of an image along each axis
 inline constexpr std::int64_t kPixels = kSide * kSide;  ///< pixels of one image
 inline constexpr std::int64_t kClasses = 10;
 

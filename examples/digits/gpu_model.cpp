@@ -2,8 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
 /// The network on a GPU, through cuDNN. The program puts all work into one stream. Rueda reads a gradient only after
-/// the work that was in the stream before the call. The update of a parameter is in the stream, too, where it waits for
-/// the sum of the gradient. The CPU waits for the GPU only once in each step, to get the logits.
+/// the GPU has done the work that was in the stream before the allreduce was called. The update of a parameter is in
+/// the same stream, and begins when the sum of the gradient is there. The CPU waits for the GPU only once in each step,
+/// to get the logits.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -105,7 +106,8 @@ private:
     std::size_t capacity_ = 0;
 };
 
-/// The form of a tensor of images, for cuDNN. Descriptors live as long as the program, which makes few of them.
+/// Describes the shape of a tensor of images to cuDNN. The program makes only few of these descriptors, and never frees
+/// them.
 class Form {
 public:
     explicit Form(const Gpu& gpu) : gpu_(gpu) {
@@ -278,7 +280,7 @@ public:
                                                   bias_.tensor(), biases_.gradient.data()),
                          "cudnnConvolutionBackwardBias");
     }
-    /// Computes the slope for the layer below.
+    /// Computes the slope of the loss with respect to this layer's input, which the layer below needs.
     void backward_input(const Numbers& slope) {
         if (is_dense()) {
             convolve(slope.data(), out_, in_, in_slope_.data());
@@ -290,7 +292,7 @@ public:
 private:
     [[nodiscard]] bool is_dense() const { return shape_.kind == Kind::dense; }
 
-    /// Sets the forms for this number of images, and chooses cuDNN's algorithms.
+    /// Sets the shapes of input and output for this number of images, and chooses cuDNN's algorithms.
     void prepare(std::int64_t images) {
         if (images == images_) {
             return;
@@ -317,8 +319,8 @@ private:
         });
         workspace_.resize(workspace_bytes_ / sizeof(float) + 1);
     }
-    /// Returns an algorithm that cuDNN has for these forms. Algorithm 1 gives the same bits every time; algorithm 0 of
-    /// the backward passes does not.
+    /// Returns an algorithm that cuDNN offers for these shapes. Algorithm 1 gives the same bits every time; algorithm 0
+    /// of the backward passes does not.
     int choose(const std::function<int(int algorithm, std::size_t* bytes)>& workspace_of) {
         for (const int algorithm : {1, 0}) {
             std::size_t bytes = 0;
@@ -364,7 +366,7 @@ private:
 
 class GpuModel final : public Model {
 public:
-    /// The network for the CPU gives the first parameters, and has the memory for checkpoints.
+    /// The network for the CPU provides the initial parameters, and the memory in the host for checkpoints.
     explicit GpuModel(std::uint64_t seed) : host_(seed), pixels_(gpu_), slope_(gpu_) {
         // The parameters are in the order of the backward pass: dense2, dense1, convolution2, convolution1.
         using Kind = GpuLayer::Kind;
@@ -433,7 +435,7 @@ public:
     }
 
 private:
-    /// Calls the function for all parameters, in the order in which backward() starts their sums.
+    /// Calls the function for all parameters, in the order in which backward() starts to reduce their gradients.
     void for_each_parameter(const std::function<void(GpuParameter&)>& function) {
         for (std::size_t i = layers_.size(); i-- > 0;) {
             for (GpuParameter* parameter : layers_[i]->parameters()) {

@@ -20,7 +20,8 @@ namespace digits {
 void use_one_thread();
 
 /// A 3×3 convolution with padding 1 over square images, which are in memory channel by channel and row by row. The
-/// backward pass has two halves, like that of Dense.
+/// backward pass has two halves: one computes the gradients of the parameters, the other computes the slope for the
+/// layer below.
 class Convolution {
 public:
     struct Form {
@@ -41,7 +42,7 @@ public:
     Parameter biases;
 
 private:
-    struct Plan;  ///< oneDNN's primitives for a number of images
+    struct Plan;  ///< oneDNN's primitives for one number of images
     Plan& plan(std::int64_t images);
 
     Form form_;

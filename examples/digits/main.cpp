@@ -117,9 +117,9 @@ private:
         return loss_.numbers()[0];
     }
 
-    /// Returns how the gradients of the ranks are combined. Each gradient is that of the rank's part of the global
-    /// mean. A sum of these parts is the gradient of the mean. Adasum combines the gradients of the ranks' own means,
-    /// which are larger by the number of ranks.
+    /// Returns how the gradients of the ranks are combined. Each rank's loss is a sum over its images, divided by the
+    /// size of the global batch. So the sum of the ranks' gradients is the gradient of the mean loss. Adasum needs the
+    /// gradient of each rank's own mean, which is larger by the factor size(); postscale multiplies by this factor.
     [[nodiscard]] rueda::AllreduceOptions reduction() const {
         if (options_.policy == training::ScalingPolicy::adasum) {
             return {.op = rueda::ReduceOp::adasum,

@@ -22,13 +22,14 @@ public:
                           const rueda::AllreduceOptions& reduction) = 0;
     /// Waits for the sums, and changes the parameters.
     virtual void update(float rate, float momentum) = 0;
-    /// Returns what training changes, in the host's memory. After a change to these tensors, call changed().
+    /// Returns the tensors that training changes, in the host's memory. If you change these tensors, call changed()
+    /// afterwards.
     [[nodiscard]] virtual std::vector<rueda::training::NamedTensor> state() = 0;
     virtual void changed() = 0;
 };
 
-/// The devices: "cpu" (oneDNN and Eigen) and "cuda" (cuDNN). The first parameters depend only on the seed. Throws
-/// rueda::Unsupported if the device cannot be used.
+/// Makes the network on a device: "cpu" (with oneDNN and Eigen) or "cuda" (with cuDNN). The initial parameters depend
+/// only on the seed. Throws rueda::Unsupported if the device cannot be used.
 [[nodiscard]] std::unique_ptr<Model> make_model(const std::string& device, std::uint64_t seed);
 /// Defined in gpu_model.cpp.
 [[nodiscard]] std::unique_ptr<Model> make_gpu_model(std::uint64_t seed);

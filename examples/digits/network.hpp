@@ -21,7 +21,7 @@ inline constexpr std::int64_t kHalfSide = kSide / 2;  ///< after the second conv
 /// 10. It has about 38,000 parameters.
 class Network {
 public:
-    /// Creates a network whose first parameters depend only on the seed.
+    /// Creates a network whose initial parameters depend only on the seed.
     explicit Network(std::uint64_t seed);
     Network(const Network&) = delete;  // parameters_ points into the object
     Network& operator=(const Network&) = delete;

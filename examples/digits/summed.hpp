@@ -12,8 +12,8 @@
 namespace digits {
 
 /// Sums (or otherwise reduces) numbers over all ranks while this rank computes: call start(), do other work, and then
-/// call wait(). The numbers are in resident memory, where the ranks of a host add them up in place. A TensorSlot saves
-/// the look-up of their name.
+/// call wait(). The numbers are in resident memory, where the ranks of a host add them up in place. A TensorSlot
+/// remembers their name, so that Rueda need not look it up in each step.
 template <class T>
 class Summed {
 public:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Shows gradient accumulation and mixed precision in bfloat16, which CPUs support and which needs no scaling; a
-GradScaler is optional.
+"""Shows gradient accumulation and mixed precision. It uses bfloat16, which CPUs support. A GradScaler is optional,
+because bfloat16 needs no scaling.
 
     ruedarun -np 2 python accumulation_amp.py --accumulate 4
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains ResNet-50 as on ImageNet. The learning rate is proportional to the number of ranks, after a warm-up. The
-ranks' validation results are averaged. Rank 0 writes checkpoints, and a restarted run continues from the last one.
+"""Trains ResNet-50 on ImageNet, or on noise of the same shape (--synthetic). The learning rate is proportional to the
+number of ranks, after a warm-up. The ranks' validation results are averaged. Rank 0 writes checkpoints, and a restarted
+run continues from the last one.
 
     ruedarun -np 2 python resnet50.py --synthetic --batches 4 --image-size 64
     ruedarun -np 8 -H a:4,b:4 python resnet50.py --data /imagenet      # needs torchvision, for the images

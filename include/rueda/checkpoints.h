@@ -8,7 +8,8 @@
  *
  * Every function returns a status code, as in rueda.h, and rueda_last_error() has the message. Paths are passed to the
  * file system without conversion. All other texts are UTF-8. Threads: any thread may call every function. Only one
- * thread of one process may save into a folder at a time; but several processes write the parts of one checkpoint.
+ * thread of one process may save into a folder at a time. There is one exception: several processes may write the parts
+ * of one checkpoint.
  */
 #ifndef RUEDA_CHECKPOINTS_H
 #define RUEDA_CHECKPOINTS_H
@@ -115,13 +116,13 @@ typedef struct rueda_tensor_part {
  * the name of the checkpoint. Then each rank calls rueda_checkpoint_write_part. Rank 0 calls
  * rueda_checkpoint_missing_part until no part is missing, and then rueda_checkpoint_complete. The ranks must share the
  * folder. If rueda_checkpoint_write_part fails on a rank, this rank must call rueda_checkpoint_give_up_part. Rank 0
- * must also call it if rueda_checkpoint_missing_part or rueda_checkpoint_complete fails. The caller must pass `name` to
- * rueda_checkpoint_free_text. It is ASCII, for example "save-000002-step-200".
+ * must also call rueda_checkpoint_give_up_part if rueda_checkpoint_missing_part or rueda_checkpoint_complete fails. The
+ * caller must pass `name` to rueda_checkpoint_free_text. It is ASCII, for example "save-000002-step-200".
  */
 RUEDA_API int rueda_checkpoint_begin(const char* folder, int64_t step, char** name);
 /**
  * Writes the parts of rank `rank` of `size` ranks into the checkpoint `path`, for example "run/save-000002-step-200".
- * The tensors must not change during the call. Returns RUEDA_INVALID_ARGUMENT if rows lie outside their tensor, and if
+ * The tensors must not change during the call. Returns RUEDA_INVALID_ARGUMENT if rows lie outside their tensor, or if
  * rank 0 has given up the checkpoint.
  */
 RUEDA_API int rueda_checkpoint_write_part(const char* path, int64_t step, const rueda_tensor_part* parts,
@@ -129,7 +130,7 @@ RUEDA_API int rueda_checkpoint_write_part(const char* path, int64_t step, const 
 /**
  * Looks once for the parts of the ranks from `*rank` on. `rank` receives the first rank whose part is not there yet, or
  * `size` if no part is missing. Returns RUEDA_INVALID_ARGUMENT if any rank has given up its part; the message names
- * this rank. A wrong argument has the same code.
+ * this rank. Returns the same code for a wrong argument.
  */
 RUEDA_API int rueda_checkpoint_missing_part(const char* path, int32_t* rank, int32_t size);
 /**
@@ -140,7 +141,8 @@ RUEDA_API int rueda_checkpoint_missing_part(const char* path, int32_t* rank, int
 RUEDA_API int rueda_checkpoint_complete(const rueda_snapshot* snapshot, const char* name, char** pruning_failure);
 /**
  * Ends a checkpoint to which a rank cannot contribute. On rank 0, removes the checkpoint. On another rank, makes a file
- * in it, by which rueda_checkpoint_missing_part notices the failure. A failure of the file system is no error.
+ * in the checkpoint, by which rueda_checkpoint_missing_part notices the failure. The function ignores failures of the
+ * file system.
  */
 RUEDA_API int rueda_checkpoint_give_up_part(const char* path, int32_t rank, int32_t size);
 /**

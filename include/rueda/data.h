@@ -103,15 +103,17 @@ RUEDA_API void rueda_data_batch_release(rueda_data_batch* batch);
 RUEDA_API int rueda_data_describe(const rueda_data_pipeline* pipeline, char** text);
 /** Frees a text. NULL is allowed. */
 RUEDA_API void rueda_data_free_text(char* text);
-/** Stops the threads of a pipeline, and frees it. Its batches stay valid. NULL is allowed. */
+/** Stops the threads of a pipeline, and frees the pipeline. Batches that were taken from it stay valid. NULL is
+ * allowed.
+ */
 RUEDA_API void rueda_data_close(rueda_data_pipeline* pipeline);
 
-/** Texts or integers whose buckets or ids are wanted. */
+/** Texts or integers for which a function computes buckets or ids. */
 typedef struct rueda_data_terms {
     const char* bytes;       /**< the bytes of all texts */
     size_t byte_count;       /**< the number of these bytes */
     const int64_t* offsets;  /**< count + 1 numbers: text i has the bytes offsets[i] to offsets[i + 1] - 1 */
-    const int64_t* integers; /**< integers, each of which counts as its decimal text; NULL: there are texts */
+    const int64_t* integers; /**< integers, which count as their decimal texts; NULL: the terms are texts */
     size_t count;            /**< the number of texts or integers */
 } rueda_data_terms;
 
@@ -132,7 +134,7 @@ RUEDA_API int rueda_data_vocabulary_look_up(rueda_data_vocabulary* vocabulary, c
  * `text` to rueda_data_free_text.
  */
 RUEDA_API int rueda_data_vocabulary_describe(const rueda_data_vocabulary* vocabulary, char** text);
-/** Returns a term. The bytes, which no zero byte ends, are valid until the vocabulary changes. */
+/** Returns a term. Its bytes do not end with a zero byte, and are valid until the vocabulary changes. */
 RUEDA_API int rueda_data_vocabulary_term(const rueda_data_vocabulary* vocabulary, int64_t id, const char** bytes,
                                          size_t* size);
 /** Returns rueda::data::Vocabulary::unmerged(). The caller must pass `bytes` to rueda_data_free_text. */
@@ -167,7 +169,8 @@ RUEDA_API int rueda_data_writer_write(rueda_data_writer* writer, const char* byt
  */
 RUEDA_API int rueda_data_writer_write_examples(rueda_data_writer* writer, const rueda_data_column* columns,
                                                size_t count, int64_t rows);
-/** Writes what is still in memory, and closes the file. Only this call reports that the disk is full at the end. */
+/** Writes what is still in memory, and closes the file. Only this call reports that this last write failed, for example
+ * because the disk is full. */
 RUEDA_API int rueda_data_writer_close(rueda_data_writer* writer);
 /** Frees a writer, and closes its file if it is still open. NULL is allowed. */
 RUEDA_API void rueda_data_writer_release(rueda_data_writer* writer);
@@ -177,13 +180,13 @@ RUEDA_API void rueda_data_writer_release(rueda_data_writer* writer);
  * the same secret. `accepted` is 1 on the side that has accepted the connection, and 0 on the other side. `purpose` is
  * a text that must be the same on both sides. `sending_key` and `receiving_key` receive 32 bytes each: the keys for the
  * codes of later messages. The socket stays open, and belongs to the caller. After a failure the caller must close it.
- * Returns RUEDA_TIMEOUT if the other side sends no proof in time, RUEDA_INVALID_ARGUMENT if it does not know the secret
- * or is no process of Rueda, and RUEDA_UNSUPPORTED if it has ended the connection.
+ * Returns RUEDA_TIMEOUT if the other side sends no proof in time, RUEDA_INVALID_ARGUMENT if the other side does not
+ * know the secret or is no process of Rueda, and RUEDA_UNSUPPORTED if the other side has ended the connection.
  */
 RUEDA_API int rueda_data_prove(int32_t socket, int32_t accepted, const char* secret, const char* purpose,
                                double timeout_seconds, unsigned char* sending_key, unsigned char* receiving_key);
 
-/** Memory of the program that is registered with the driver of a GPU. Threads: any. */
+/** The registration of a piece of the program's memory with the driver of a GPU. Any thread may use it. */
 typedef struct rueda_data_pinned rueda_data_pinned;
 /**
  * Registers memory with the driver of a CUDA device, so that the device can copy from and to the memory while the host
@@ -191,13 +194,14 @@ typedef struct rueda_data_pinned rueda_data_pinned;
  * process cannot use a GPU, and RUEDA_RESOURCE_EXHAUSTED if the driver cannot pin the memory.
  */
 RUEDA_API int rueda_data_pin(void* memory, size_t bytes, int32_t device_index, rueda_data_pinned** pinned);
-/** Notes that the work that is now in the stream (NULL: the legacy default stream) may use the memory. */
+/** Records that the GPU may still use the memory: until it has done all work that is in the stream now. A stream of
+ * NULL is the legacy default stream. */
 RUEDA_API int rueda_data_pinned_note_work(rueda_data_pinned* pinned, void* stream);
-/** Tells whether the device has done all work that was noted. Does not wait. */
+/** Tells whether the device has done all work that rueda_data_pinned_note_work() has recorded. Does not wait. */
 RUEDA_API int rueda_data_pinned_is_idle(rueda_data_pinned* pinned, int32_t* idle);
 /**
- * Waits for the work that was noted, but not longer than 5 s, and unregisters the memory. After a failure the device
- * may still use the memory, which must then stay mapped. The object is freed in every case. NULL is allowed.
+ * Waits for the recorded work, but not longer than 5 s, and unregisters the memory. After a failure the device may
+ * still use the memory, so the memory must then stay mapped. The object is freed in every case. NULL is allowed.
  */
 RUEDA_API int rueda_data_unpin(rueda_data_pinned* pinned);
 

@@ -35,8 +35,8 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
 }
 
 /// The facts that tensor_of() needs from a description of oneDNN memory: dtype, shape, and the number of elements
-/// before the first element. This number is not 0 for a submemory, because its data handle points to the beginning of
-/// the whole memory.
+/// before the first element. For a submemory this number is not 0, because the data handle of a submemory points to the
+/// beginning of the whole memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
@@ -58,7 +58,7 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
     const auto ndim = static_cast<std::size_t>(c.ndims);
     const dnnl::memory::dims extents(c.dims, c.dims + ndim);
     const dnnl::memory::dims padded(c.padded_dims, c.padded_dims + ndim);
-    const auto& blocking = c.format_desc.blocking;  // valid only for the format kind `blocked`
+    const auto& blocking = c.format_desc.blocking;  // this member is valid only if the format kind is `blocked`
     const bool is_plain = c.format_kind == dnnl_blocked && blocking.inner_nblks == 0 && padded == extents;
     const dnnl::memory::dims strides(is_plain ? dnnl::memory::dims(blocking.strides, blocking.strides + ndim)
                                               : dnnl::memory::dims(ndim, 0));

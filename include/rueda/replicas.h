@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /**
  * @file
- * Replicas of a model on the GPUs of one process: adds up tensors of several GPUs, and copies tensors to several GPUs.
- * rueda::training::DeviceReplicas (rueda/training/device_replicas.hpp) uses these functions together with operations
- * among the processes. docs/gpu.md has the details.
+ * Functions for replicas of a model on the GPUs of one process. They add up tensors of several GPUs, and copy tensors
+ * to several GPUs. rueda::training::DeviceReplicas (rueda/training/device_replicas.hpp) uses these functions together
+ * with operations among the processes. docs/gpu.md has the details.
  *
  * Every function returns a status code, as in rueda.h, and rueda_last_error() has the message. No function communicates
  * with other processes, and none waits for a GPU: all work is put into streams. Threads: any thread may call every
@@ -30,11 +30,11 @@ typedef struct rueda_device_team_options {
     size_t tensors;                     /**< the number of tensors that each replica has */
     const rueda_tensor* const* data;    /**< data[k] has the tensors of replica k, in the memory of its device. Tensor i
                                              has the same dtype and the same number of elements on all replicas */
-    size_t summed;                      /**< rueda_device_team_ready may be called for this number of tensors, the first
-                                             ones. They must be floating-point numbers */
-    double postscale;                   /**< factor for the sum or the average */
-    int32_t reduce_op;                  /**< RUEDA_AVERAGE or RUEDA_SUM, over the replicas of this process */
-    int32_t reserved;                   /**< must be 0 */
+    size_t summed;     /**< only the first `summed` tensors may be passed to rueda_device_team_ready; they must have a
+                          floating-point dtype */
+    double postscale;  /**< factor for the sum or the average */
+    int32_t reduce_op; /**< RUEDA_AVERAGE or RUEDA_SUM, over the replicas of this process */
+    int32_t reserved;  /**< must be 0 */
 } rueda_device_team_options;
 
 #define RUEDA_DEVICE_TEAM_INIT \
@@ -42,20 +42,21 @@ typedef struct rueda_device_team_options {
 
 /**
  * Makes the team. Allocates memory on the GPUs, for parts of the largest summed tensor. Returns RUEDA_UNSUPPORTED if
- * the process can use no GPU, or if Rueda has no kernels for it. Needs rueda_init.
+ * the process can use no GPU, or if Rueda has no kernels for this GPU. Needs rueda_init.
  */
 RUEDA_API int rueda_device_team_create(const rueda_device_team_options* options, rueda_device_team** team);
 /** Frees the team. The team's memory on the GPUs is freed when the GPUs have done the team's work. NULL is allowed. */
 RUEDA_API void rueda_device_team_free(rueda_device_team* team);
 /**
- * Writes the team's stream on the device of replica 0. An operation that gets this stream in its options begins after
- * the sums, and rueda_wait_on_stream with this stream lets later copies of the team begin after the operation.
+ * Writes the team's stream on the device of replica 0. Pass it in the options of an operation, so that the operation
+ * begins after the team's sums. Then call rueda_wait_on_stream with this stream, so that later copies of the team begin
+ * after the operation.
  */
 RUEDA_API int rueda_device_team_stream(const rueda_device_team* team, rueda_device_stream* stream);
 /**
- * Says that replica `replica` has put all work that writes its tensor number `tensor` into its stream. The call of the
- * last replica puts the work that computes the sum or average over all replicas into the team's streams, and writes 1
- * to `is_summed`. The result replaces the tensor of replica 0. All other calls write 0 to `is_summed`. Until
+ * Says that replica `replica` has put all work that writes its tensor `tensor` into the replica's stream. The call of
+ * the last replica puts the work that computes the sum or average over all replicas into the team's streams, and writes
+ * 1 to `is_summed`. The result replaces the tensor of replica 0. All other calls write 0 to `is_summed`. Until
  * rueda_device_team_join, the work of the replicas must not use the tensor.
  */
 RUEDA_API int rueda_device_team_ready(rueda_device_team* team, size_t replica, size_t tensor, int* is_summed);

@@ -185,8 +185,8 @@ RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
  * no MPI.
  *
  * If Rueda is already initialised, the call compares the communicators. If the new communicator has the same processes
- * in the same order, the call does nothing; otherwise the call returns RUEDA_INVALID_ARGUMENT. Only MPI can compare
- * communicators, and Rueda's own thread may be inside MPI during the comparison. The comparison needs
+ * in the same order, the call does nothing; otherwise the call returns RUEDA_INVALID_ARGUMENT. MPI itself must compare
+ * the communicators, and Rueda's own thread may be inside MPI during the comparison. So the comparison needs
  * MPI_THREAD_MULTIPLE. If MPI provides a lower thread level, such a call returns RUEDA_UNSUPPORTED. If the job was
  * aborted, the call returns RUEDA_ABORTED.
  */
@@ -597,9 +597,9 @@ enum rueda_join_average {
  * which is the same on all ranks.
  *
  * Until all ranks have joined, allreduces and barriers of the other ranks work without this rank, in the world and in
- * all process sets that it belongs to. Operations that need data of every rank (broadcast, allgather, alltoall,
- * reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this rank
- * announced before the call are executed as usual. Operations that it starts during the call are refused. Returns
+ * all process sets that have this rank as a member. Operations that need data of every rank (broadcast, allgather,
+ * alltoall, reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this
+ * rank announced before the call are executed as usual. Operations that it starts during the call are refused. Returns
  * RUEDA_ABORTED if a rank ends or shuts down instead of joining.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
@@ -772,7 +772,7 @@ RUEDA_API int rueda_stack_signal(int32_t* number);
  * stack, Rueda reads the file and empties it, so the file must allow ftruncate and pread. The descriptor and the
  * handler must stay valid until this function is called with -1. After that, Rueda no longer calls the interpreter's
  * handler. Later jobs of this process need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if there is no
- * stack signal, or no such handler.
+ * stack signal, or if the binding has not installed a handler for it.
  */
 RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
 

@@ -455,9 +455,9 @@ public:
     void wait_for(std::chrono::duration<double> timeout) const {
         detail::check(rueda_wait(held("wait_for()"), timeout.count()));
     }
-    /// Makes work that the caller puts into `stream` after this call wait for the end of the operation, whose tensors
-    /// are on a GPU. Blocks until all ranks have called the operation, but not until the GPU has executed it. Throws
-    /// the operation's error if it failed.
+    /// For an operation on a GPU: the work that the caller puts into `stream` after this call waits for the end of the
+    /// operation. This function blocks until all ranks have called the operation, but not until the GPU has executed
+    /// it. Throws the operation's error if it failed.
     void wait_on_stream(const DeviceStream& stream) const {
         detail::check(rueda_wait_on_stream(held("wait_on_stream()"), &stream, -1.0));
     }

@@ -168,7 +168,7 @@ enum class DeviceType : std::int32_t {
 }
 
 namespace detail {
-/// No memory can hold more elements than this.
+/// The largest number of elements: no memory can hold more.
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 60;
 
 /// Returns the number of elements of a tensor with these extents. The number is 1 if there are no extents, and 0 if at

@@ -18,8 +18,9 @@ namespace rueda::launcher {
 
 namespace {
 
-/// How many of a rank's newest records are searched for an operation that has not ended. While a timeline is on, up to
-/// 17 records of an operation's parts can follow the record of the operation. So the number must be greater than 17.
+/// How many of a rank's newest records are searched for an operation that has not ended. While a timeline is written,
+/// the record of an operation can be followed by up to 17 records of the operation's parts. So this number must be
+/// greater than 17.
 constexpr std::size_t kLookedAtOperations = 64;
 
 /// The maximum number of threads of a process whose state is read. Each thread costs about 10 us of processor time.

@@ -11,7 +11,7 @@ namespace {
 
 using base::RecordedOperation;
 
-/// A look is what one rank was doing at one moment. With fewer looks than this, the result would be too inexact.
+/// With fewer looks than this, the result would be too inexact. (A look says what one rank was doing at one moment.)
 constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }

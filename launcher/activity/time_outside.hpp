@@ -15,8 +15,8 @@ namespace rueda::launcher {
 /// three numbers distinguish what the rank's threads did in this time. Each number is a part of the whole interval,
 /// from 0 to 1.
 struct TimeOutside {
-    double runs = 0;         ///< the main thread ran, or waited for a core
-    double threads_run = 0;  ///< the main thread slept, and another thread of the process ran
+    double runs = 0;         ///< the part in which the main thread ran, or waited for a core
+    double threads_run = 0;  ///< the part in which the main thread slept, and another thread of the process ran
     double sleeps = 0;       ///< no thread ran
 };
 

@@ -93,8 +93,8 @@ public:
 
     [[nodiscard]] RankWaits waits_of(std::size_t index) const {
         const std::vector<RecordedOperation>& operations = ranks_[index].operations;
-        // Operations before the first recorded operation were overwritten, so nothing is known about the time before
-        // the first recorded operation.
+        // The records of earlier operations were overwritten. So nothing is known about the time before the first
+        // operation that is still recorded.
         const bool has_all = operations.empty() || operations.front().number == 0;
         const std::int64_t from = has_all ? from_ns_ : std::max(from_ns_, operations.front().announced_ns);
         std::vector<WaitSpan> spans;
@@ -109,9 +109,9 @@ public:
     }
 
 private:
-    /// Returns the time in which the rank waited for the peer of a message. `started_ns` is the moment when the rank
-    /// knew that the peer had called the matching send or receive. A small message has no such moment; its wait lasts
-    /// until the message has ended.
+    /// Returns the time in which the rank waited for the peer of a message. This time ends at `started_ns`, when the
+    /// rank knew that the peer had called the matching send or receive. A small message has no `started_ns`; its wait
+    /// lasts until the message has ended.
     [[nodiscard]] WaitSpan message_span(const RecordedOperation& message) const {
         const std::int64_t end = message.started_ns ? *message.started_ns : message.ended_ns.value_or(to_ns_);
         return {message.announced_ns, end, message.message.peer >= 0 ? message.message.peer : kAnyRank};
@@ -139,8 +139,8 @@ private:
         return spans;
     }
 
-    /// Adds the time of a wait to the ranks that caused it. During a part of the wait, the awaited rank may itself have
-    /// been blocked in a send or receive. The peer of this send or receive caused that part.
+    /// Adds the time of a wait to the ranks that caused it. If the awaited rank was itself blocked in a send or receive
+    /// during a part of the wait, the peer of this message caused that part.
     void add_causes(const WaitSpan& wait, TimeByRank& causes) const {
         std::vector<WaitSpan> parts = {wait};
         // If a chain of blocked ranks is longer than the list of ranks, the ranks wait for each other in a circle. Then
@@ -212,9 +212,9 @@ private:
         });
     }
 
-    /// Whether the rank `index` has announced `operation`, which the rank `other` has announced but not started. The
-    /// result is false if the newest operation with this name on rank `index` is an earlier operation, which both ranks
-    /// have completed.
+    /// Whether the rank `index` has announced `operation`, which the rank `other` has announced but not started.
+    /// Returns false if the newest operation with this name on rank `index` is an earlier one that both ranks have
+    /// already completed.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
@@ -289,10 +289,11 @@ private:
     std::int64_t from_ns_;
     std::int64_t to_ns_;
     using NewestOfNames = std::unordered_map<base::NameKey, const RecordedOperation*, base::NameKeyHash>;
-    std::vector<NewestOfNames> newest_;           // indexed like the list of ranks
-    std::vector<std::vector<WaitSpan>> blocked_;  // indexed like the list of ranks; see find_blocked()
+    std::vector<NewestOfNames> newest_;           // for each rank in the list of ranks: the newest operation of each
+                                                  // name
+    std::vector<std::vector<WaitSpan>> blocked_;  // for each rank in the list of ranks: the result of find_blocked()
     std::unordered_map<std::int32_t, std::size_t> index_of_rank_;
-    // for each operation, the announcement that came last
+    // for each operation: the last of the ranks' announcements
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;
 };
 

@@ -32,26 +32,27 @@ struct Wait {
 
 struct RankWaits {
     std::int64_t window_ns = 0;  ///< length of the part of the interval for which the recorder still has records
-    std::vector<Wait> waits;     ///< the longest first; no moment is counted twice
-    /// The time of `waits`, attributed to the ranks that caused the waits. The awaited rank may itself have been
-    /// blocked in a send or a receive. In that case, the peer of this message caused the wait. If the peer was blocked
-    /// too, the rank at the end of the chain of such messages caused the wait. If the ranks of a chain waited for each
-    /// other in a circle, the time is left out.
+    std::vector<Wait> waits;     ///< all waits, the longest first; if waits overlap, the overlapping time counts only
+                                 ///< once
+    /// The time of `waits`, counted for the ranks that caused the waits. Usually this is the awaited rank. But if the
+    /// awaited rank was itself blocked in a send or a receive, the peer of this message caused the wait. If the peer
+    /// was blocked too, the cause is the rank at the end of the chain. If the ranks of a chain waited for each other in
+    /// a circle, the time is left out.
     std::vector<Wait> causes;
     [[nodiscard]] std::int64_t total_ns() const;
     /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.
     [[nodiscard]] double share() const;
     [[nodiscard]] double share_for(std::int32_t whom) const;
-    /// The part of window_ns in which the rank waited because of the rank `whom`. `whom` may be this rank itself: it
-    /// may wait for a rank that is blocked until this rank sends it a message.
+    /// The part of window_ns in which the rank waited because of the rank `whom`. `whom` may be the waiting rank
+    /// itself, if it waits for another rank, and this other rank is blocked until the waiting rank sends it a message.
     [[nodiscard]] double share_caused_by(std::int32_t whom) const;
 };
 
 /// Says for each rank how long it waited for each other rank, between two moments of CLOCK_MONOTONIC. A rank waits if
-/// it has announced an operation that another member of the process set has not announced. If several members have not
-/// announced it, the time counts as a wait for the member that announces the operation last. A rank also waits if it is
-/// in a blocking send or receive and the peer has not called the matching receive or send. Pure function. The cost is n
-/// log n for n operations, plus, for `causes`, the length of the longest chain of blocked ranks.
+/// it has announced an operation and another member of the process set has not. If several members have not announced
+/// the operation, the time counts as a wait for the last of them. A rank also waits if it is in a blocking send or
+/// receive and the peer has not called the matching receive or send. Pure function. The cost is n log n for n
+/// operations, plus, for `causes`, the length of the longest chain of blocked ranks.
 [[nodiscard]] std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns,
                                                 std::int64_t to_ns);
 

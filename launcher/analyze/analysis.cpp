@@ -143,17 +143,17 @@ private:
         std::vector<Count> counts;  // the counts of the ranks that have called the operation, ordered by rank
     };
 
-    /// The operations of different ranks are matched by name and generation. They cannot be matched by the position of
-    /// their batch. If one rank has begun a batch and another rank has not, the other rank has not recorded the
-    /// position yet. The result is ordered by the first calls.
+    /// The operations of different ranks are matched by name and generation. The position of their batch cannot be
+    /// used, because a rank that has not begun the batch has not recorded the position yet. The result is
+    /// ordered by the first calls.
     [[nodiscard]] std::vector<PendingOperation> find_pending() const {
         std::vector<Found> found = collect_pending();
         std::vector<PendingOperation> all;
         for (Found& one : found) {
             find_missing(one);
-            // If other ranks have ended the operation and no rank is missing, the pending rank was about to end the
-            // operation when the job ended. Such an operation is no finding, unless the rank's GPU has worked on it for
-            // a long time.
+            // If no rank is missing and another rank has ended the operation, the pending rank was also about to end it
+            // when the job ended. Such an operation is no finding, unless the rank's GPU has worked on it for a long
+            // time.
             if (one.pending.is_long_on_gpu() || !one.pending.missing.empty() || !one.pending.unknown.empty() ||
                 !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));
@@ -287,9 +287,9 @@ private:
         return ranks;
     }
 
-    /// Finds pairs of operations of a set: the ranks that called one operation of the pair wait for ranks that called
-    /// the other operation. For each set, a rank is named only once. It is named with the first operation that it
-    /// called in another order than the other ranks.
+    /// Finds pairs of operations of a process set that ranks called in different orders. The ranks that called one of
+    /// the two operations wait there for the ranks that called the other one. A rank is named only once for each set,
+    /// with the first of its operations that belongs to such a pair.
     static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;
@@ -337,7 +337,8 @@ private:
         return several_hosts_ ? ns + recording.realtime_offset_ns : ns;
     }
 
-    /// The result is ordered by the first calls.
+    /// Collects the calls of each operation. The operations are in the order in which they were found, beginning with
+    /// the first recording.
     [[nodiscard]] std::vector<Calls> collect_calls() const {
         std::vector<Calls> all;
         std::unordered_map<OperationKey, std::size_t, OperationKeyHash> index;

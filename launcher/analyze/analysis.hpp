@@ -40,7 +40,8 @@ struct PendingOperation {
     }
 };
 
-/// Two operations of a process set. The ranks that called one operation wait for ranks that called the other operation.
+/// Two operations of a process set that ranks called in different orders. Some ranks called the first operation and
+/// wait in it for ranks that called the second operation.
 struct Divergence {
     std::int32_t set_id = 0;
     struct Side {
@@ -61,7 +62,8 @@ struct Lateness {
     std::int64_t awaited_ns = 0;  ///< how long the other ranks waited for this rank alone, over all these operations
     std::int64_t longest_ns = 0;  ///< the longest of these waits
     std::string longest_in;       ///< the operation of the longest wait
-    /// the ranks of one host call an operation within this time, unless they do other work between their operations
+    /// A rank that calls an operation later than this after the other ranks is late. The ranks of one host call an
+    /// operation within this time, unless they do other work between their operations.
     static constexpr std::int64_t kLateNs = 100'000;
 };
 
@@ -74,7 +76,7 @@ struct LastOfRank {
     std::string busy;
     std::uint64_t operations = 0;       ///< operations that the rank has called, without sends and receives
     std::uint64_t messages = 0;         ///< sends and receives that the rank has called
-    std::optional<OperationText> last;  ///< the operation, send or receive that ended last
+    std::optional<OperationText> last;  ///< the operation, send or receive of this rank that ended last
     std::int64_t since_ns = 0;          ///< the time from the end of `last` until the file was written
 };
 

@@ -13,8 +13,8 @@ namespace rueda::launcher {
 /// Describes what a rank has called: an operation of a process set, a send or a receive.
 struct OperationText {
     std::string kind;                         ///< "allreduce"
-    std::string name;                         ///< "" for an operation without a name
-    std::uint32_t generation = 0;             ///< for an operation without a name: the number of the call
+    std::string name;                         ///< the operation's name; "" for an operation without a name
+    std::uint32_t generation = 0;             ///< if the operation has no name: the number of the call
     std::optional<base::MessageEnd> message;  ///< set only for a send or a receive
     /// Returns, for example, "allreduce 'x'", "allreduce without a name (call 17)" or "receive from rank 0, tag 7".
     [[nodiscard]] std::string describe() const;

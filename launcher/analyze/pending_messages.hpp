@@ -13,7 +13,7 @@ namespace rueda::launcher {
 /// A send or a receive that had not ended, or that failed because the job ended.
 struct PendingMessage {
     enum class OtherSide : std::uint8_t {
-        called,      ///< the other rank waits for the same message
+        called,      ///< the other rank waits for this message too
         not_called,  ///< the other rank does not wait for this message
         unknown,     ///< the other rank has no file
     };
@@ -22,7 +22,7 @@ struct PendingMessage {
     std::int32_t set_id = 0;
     OperationText what;
     std::uint64_t bytes = 0;
-    std::int64_t waited_ns = 0;  ///< the time from the call until the file was written
+    std::int64_t waited_ns = 0;  ///< the time from the call of this send or receive until the file was written
     bool is_blocking = false;    ///< whether a thread of the program waited for the message
     OtherSide other_side = OtherSide::unknown;
 };

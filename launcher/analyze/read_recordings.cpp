@@ -67,7 +67,7 @@ Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings
     };
     {
         const std::size_t threads = std::min<std::size_t>(std::thread::hardware_concurrency(), files.size());
-        std::vector<std::jthread> others;  // the end of this block waits for these threads
+        std::vector<std::jthread> others;  // the threads are joined at the end of this block
         for (std::size_t thread = 1; thread < threads; ++thread) {
             try {
                 others.emplace_back(work);

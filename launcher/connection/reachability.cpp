@@ -28,7 +28,8 @@ void ReachListener::Visitors::accept(base::UniqueFd socket) {
         return;
     }
     if (sockets.size() >= kMost) {
-        // The element stays in the list until the next add_to(), because a callback that runs now may refer to it.
+        // Closes the oldest open connection. Its element stays in the list until the next add_to(), because a callback
+        // that runs now may refer to it.
         const auto oldest =
             std::find_if(sockets.begin(), sockets.end(), [](const auto& visitor) { return visitor.is_open(); });
         if (oldest != sockets.end()) {
@@ -46,7 +47,8 @@ void ReachListener::add_to(base::PollSet& set) {
     std::erase_if(visitors_->sockets, [](const auto& visitor) { return !visitor.is_open(); });
     for (base::ProvingSocket& visitor : visitors_->sockets) {
         set.add(visitor.fd(), POLLIN, [&visitor] {
-            // A failure closes the connection. After the proof, no byte is read: the other side closes the connection.
+            // The connection is closed after a failure, and also after the proof: the other side sends nothing more,
+            // and closes its end too.
             if (!visitor.is_open() || !visitor.advance().is_ok() || visitor.is_proven()) {
                 visitor.close();
             }

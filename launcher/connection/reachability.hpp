@@ -21,12 +21,14 @@ namespace rueda::launcher {
 /// The purpose of a reach test's handshakes. A proof for this purpose is not valid for a connection to ruedarun.
 inline constexpr std::string_view kReachPurpose = "reach test of rank 0's host";
 
-/// One side of the test that finds out which addresses of rank 0's host the other hosts can reach. This side belongs to
-/// the supervisor (parent) of rank 0. It listens at all addresses of its host, and proves the secret of the job to each
-/// process that connects. It does nothing else with a connection. Threads: only one thread may use an object.
+/// A test finds out which addresses of rank 0's host the other hosts can reach. This class is the side of the test in
+/// the supervisor (parent) of rank 0. It listens at all addresses of the host. To each process that connects, it proves
+/// that it knows the secret of the job, and does nothing else with the connection. Threads: only one thread may use an
+/// object.
 class ReachListener {
 public:
-    /// The maximum number of connections without a proof. If another connection arrives, the oldest one is closed.
+    /// The maximum number of connections whose handshake has not ended. If another connection arrives, the oldest one
+    /// is closed.
     static constexpr std::size_t kMost = 64;
 
     /// Makes an object that does not listen.
@@ -40,7 +42,7 @@ public:
     void close() { *this = ReachListener(); }
 
 private:
-    /// The connections are behind a pointer, because callbacks refer to them while this object may be moved.
+    /// The members are behind a pointer, because callbacks refer to them, and a ReachListener may be moved.
     struct Visitors {
         std::string secret;
         std::deque<base::ProvingSocket> sockets;
@@ -52,8 +54,8 @@ private:
     Acceptor acceptor_;
 };
 
-/// The other side of the test: a supervisor of another host tries all addresses at the same time. Threads: only one
-/// thread may use an object.
+/// This class is the side of the reach test in a supervisor of another host. It tries all addresses of rank 0's host at
+/// the same time. Threads: only one thread may use an object.
 class ReachProbe {
 public:
     /// The time limits. An address that can be reached usually answers within a few milliseconds. Packets to other
@@ -80,8 +82,8 @@ private:
 /// Encodes addresses with ports as the payload of a frame.
 [[nodiscard]] std::string encode_endpoints(const std::vector<std::string>& endpoints);
 /// Parses the text of encode_endpoints(). Leaves out texts that are no network addresses with ports, and addresses
-/// after the first base::kMostEndpoints. A wrong address does not make the other addresses useless, as it does in
-/// base::tcp_endpoints().
+/// after the first base::kMostEndpoints. Unlike base::tcp_endpoints(), this function still returns the other addresses
+/// if one address is wrong.
 [[nodiscard]] std::vector<std::string> parse_endpoints(std::string_view text);
 
 }  // namespace rueda::launcher

@@ -30,9 +30,9 @@ struct HostProbe {
     bool reached = false;
     std::string problem;  ///< the first line of mpirun's output, if the host was not reached
     std::string version;  ///< the version of ruedarun on that host
-    /// The smallest difference in seconds that the clocks of that host and of this host can have. It is positive if
-    /// that host's clock is ahead, and negative if that host's clock is behind. It is 0 if that host's time lies
-    /// between the time of the question and the time of the answer, because in this case the clocks may be equal.
+    /// The smallest possible difference between the clocks of that host and of this host, in seconds. It is positive if
+    /// that host's clock is ahead, and negative if it is behind. It is 0 if that host's time lies between the times of
+    /// the question and of the answer, because the clocks may then be equal.
     double clock_ahead_seconds = 0;
 };
 

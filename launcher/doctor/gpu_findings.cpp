@@ -16,7 +16,7 @@ namespace rueda::launcher {
 
 namespace {
 
-constexpr int kMostIpcRanks = 16;  // kMostIpcMembers in collectives/cuda/nccl/offer.hpp
+constexpr int kMostIpcRanks = 16;  // the same number as kMostIpcMembers in collectives/cuda/nccl/offer.hpp
 
 class GpuExamination {
 public:
@@ -111,7 +111,7 @@ private:
         const int found = std::sscanf(facts_.nccl.version.c_str(), "%4d.%4d.%4d", &major, &minor, &patch);
         return found >= 2 ? major * 10000 + minor * 100 + patch : 0;
     }
-    /// The versions in the following functions are those of collectives/cuda/nccl (load_nccl, offer).
+    /// The versions of NCCL in the following functions are the same as in collectives/cuda/nccl (load_nccl, offer).
     [[nodiscard]] bool is_too_old() const { return nccl_version() != 0 && nccl_version() < 21800; }
     [[nodiscard]] const char* known_bug() const {
         const int version = nccl_version();

@@ -30,9 +30,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLoadTime{10};
 constexpr std::size_t kLongestAnswer = 4096;
 
-/// The first letter of a child process's answer is one of these four. The letter says that the plugin is for Open MPI,
-/// for MPICH or for UCX, or that the plugin cannot be loaded. After the letter of UCX comes a description of the
-/// library, and after the last letter the reason.
+/// The first letter of a child process's answer is one of these four:
+/// - kOpenMpi, kMpich: the plugin is for Open MPI or for MPICH.
+/// - kUcx: the plugin is for UCX. A description of the UCX library follows.
+/// - kFailed: the plugin cannot be loaded. The reason follows.
 constexpr char kOpenMpi = 'o';
 constexpr char kMpich = 'm';
 constexpr char kUcx = 'u';
@@ -49,7 +50,7 @@ std::string describe_ucx_library(void* plugin) {
     return fmt::format("UCX {} ({})", reinterpret_cast<const char* (*)()>(version)(), info.dli_fname);
 }
 
-/// Lets the plugin make a worker. To load the plugin is not enough, because UCX can be loaded even if it finds no
+/// Lets the plugin make a UCX worker. It is not enough to load the plugin: UCX can be loaded even if it finds no
 /// network that it can use.
 std::string answer_of_ucx(void* library) {
     void* const check = ::dlsym(library, "rueda_ucx_plugin_check");

@@ -122,8 +122,8 @@ void look_at_places(DoctorFacts& facts, const Surroundings& around) {
 
 bool asks_through_ssh(const Options& options, const Surroundings& around) { return options.no_mpi || !around.mpi; }
 
-/// Returns the command that runs ruedarun on another host. The command uses the options that a job would use: those of
-/// mpirun or, without an mpirun, those of ssh.
+/// Returns the command that runs ruedarun on another host. The command has the same options for mpirun as a job would
+/// have. Without an mpirun, the command uses ssh, also with the options of a job.
 Result<std::vector<std::string>> question(const std::string& host, const Options& options, const Surroundings& around) {
     if (asks_through_ssh(options, around)) {
         return ssh_command(host, {options.ssh_port, options.ssh_identity},

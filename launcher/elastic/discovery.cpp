@@ -20,7 +20,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// A longer output is no list of hosts.
+/// An output of the script that is longer than this cannot be a list of hosts.
 constexpr std::size_t kMostDiscoveryText = 1U << 20U;
 
 }  // namespace

@@ -21,23 +21,25 @@ namespace rueda::launcher {
 
 /// The result of one run of the script that --host-discovery-script names.
 struct Discovered {
-    std::optional<std::vector<Host>> hosts;  ///< empty: the run has failed, so the previous hosts stay
+    std::optional<std::vector<Host>> hosts;  ///< empty: the run of the script has failed, so the job keeps the previous
+                                             ///< hosts
     std::vector<std::string> notes;          ///< lines for the user; each text is reported once
 };
 
-/// Reads the output of the script: lines such as `localhost:4`. A host without a number of slots is left out with a
-/// note, unless the plan has a number for all hosts. This function is pure.
+/// Reads the output of the script: lines such as `localhost:4`. If a line has no number of slots, the host gets the
+/// number that the plan has for such hosts. If the plan has none, the host is left out, and a note says so. Pure
+/// function.
 [[nodiscard]] Discovered read_discovered_hosts(const std::string& text, const ElasticPlan& plan);
 
-/// Runs the script of --host-discovery-script once per second, without ever waiting for it. Threads: only one thread
-/// may use an object.
+/// Runs the script of --host-discovery-script once per second, and never waits until the script has ended. Threads:
+/// only one thread may use an object.
 class Discovery {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
-    /// The time between two runs, which horovodrun has too.
+    /// The time between two runs of the script. horovodrun uses the same time.
     static constexpr std::chrono::milliseconds kInterval{1000};
-    /// A run that takes longer is killed, and counts as failed.
+    /// If the script runs for longer than this, it is killed, and this run counts as failed.
     static constexpr std::chrono::seconds kLongestRun{60};
 
     Discovery(const ElasticPlan& plan, Environment environment, const sigset_t& signal_mask)
@@ -46,11 +48,11 @@ public:
     Discovery& operator=(const Discovery&) = delete;
 
     void add_to(base::PollSet& set);
-    /// Starts the next run if it is due, and kills one that takes too long. Returns notes for the user.
+    /// Starts the script if its next run is due. Kills a run that takes too long. Returns notes for the user.
     [[nodiscard]] std::vector<std::string> advance(TimePoint now);
     /// Call this when the child `pid` has ended. Returns the result of the run if the child was the script.
     [[nodiscard]] std::optional<Discovered> ended(pid_t pid, int wait_status, TimePoint now);
-    /// Ends a run, and starts no more.
+    /// Ends a run of the script, and starts no further runs.
     void stop();
 
 private:
@@ -62,7 +64,7 @@ private:
     base::UniqueFd output_;
     std::string text_;
     pid_t pid_ = 0;   ///< 0: no run
-    TimePoint next_;  ///< when the next run is due; at first at once
+    TimePoint next_;  ///< when the next run of the script is due; the first run is due at once
     bool stopped_ = false;
 };
 

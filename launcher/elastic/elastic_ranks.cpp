@@ -28,11 +28,11 @@ namespace {
 using ElasticKind = base::LauncherNotification::Kind;
 using ElasticClock = std::chrono::steady_clock;
 
-/// How long a worker that the job does not need any more has between SIGTERM and SIGKILL.
+/// A worker that the job no longer needs gets SIGTERM. If it still runs after this time, it gets SIGKILL.
 constexpr std::chrono::seconds kDismissTime{2};
 
-/// Returns the variables for the threads of a worker of this host that starts while the host has this many slots.
-/// Variables that `environment` contains have been set by the user.
+/// Returns the variables that set the number of threads of a worker on this host. `slots` is the number of slots that
+/// the host has when the worker starts. Variables that the user has set in `environment` are left out.
 std::vector<EnvironmentChange> threads_of_worker(const Environment& environment, const ElasticPlan& plan, int slots) {
     return thread_settings({plan.cores, plan.cores}, std::min(slots, plan.most),
                            [&environment](std::string_view name) { return !text_of(environment, name).empty(); });
@@ -45,7 +45,7 @@ Membership::Ending ending_of(const RankEnd& end) {
     return ended_well(end) ? Membership::Ending::well : Membership::Ending::failed;
 }
 
-/// Returns whether each host takes this name or address for itself.
+/// Whether the name or address means, on each host, that host itself.
 bool is_loopback_name(std::string_view name) {
     return name == "localhost" || name == "::1" || name.starts_with("127.");
 }
@@ -114,12 +114,12 @@ void ElasticRanks::add_to(base::PollSet& set) {
     }
     discovery_.add_to(set);
     if (!ends_.empty()) {
-        set.wake_at(ElasticClock::now());  // take_ends() has not returned them yet
+        set.wake_at(ElasticClock::now());  // these ends must be returned by take_ends() soon
     }
     set.wake_at(is_ending() ? std::nullopt : membership_.deadline());
 }
 
-/// take_ends() passes the message on, because the ends of other workers must be reported first.
+/// Only stores the worker. take_ends() reports the message to Membership, after the ends of other workers.
 void ElasticRanks::take_message(int worker) {
     if (workers_.at(worker).process->take_wait()) {
         waiting_.push_back(worker);
@@ -165,8 +165,8 @@ void ElasticRanks::advance(TimePoint now) {
 }
 
 /// Carries out the actions of Membership. Call this after each event, before the ends of further workers are collected,
-/// so that no action refers to a worker that has ended. An action may fail at once, for example if a program cannot be
-/// started, and then Membership has further actions.
+/// so that no action refers to a worker that has ended. If an action fails at once (for example, because a program
+/// cannot be started), Membership decides on further actions, which are also carried out here.
 void ElasticRanks::carry_out(TimePoint now) {
     for (auto actions = membership_.take_actions(); !actions.empty(); actions = membership_.take_actions()) {
         for (const Membership::Action& action : actions) {
@@ -194,9 +194,9 @@ void ElasticRanks::carry_out(const Membership::Start& start, TimePoint /*now*/) 
     }
 }
 
-/// Returns the variables of a worker that has no place yet. The rank is not known before init(). The variables exist
-/// from the beginning nevertheless, with the values of a job of one rank: init() then only replaces values, and the
-/// list of variables, which other threads may read at the same time, stays at its place in memory.
+/// Returns the variables of a worker that does not yet belong to a generation. Its rank is not known before init().
+/// Nevertheless the variables exist from the beginning, with the values of a job of one rank. So init() only has to
+/// replace values, and does not move the list of variables, which other threads may read at the same time.
 std::vector<EnvironmentChange> ElasticRanks::variables_of_newcomer() const {
     LaunchPlan alone = plan_;
     alone.ranks = 1;
@@ -216,7 +216,7 @@ Status ElasticRanks::start_worker(int number, const std::string& host) {
     spec.environment = changed_environment(context_.environment, plan_.environment);
     spec.environment.erase(kJobVariable);
     spec.environment = changed_environment(std::move(spec.environment), variables_of_newcomer());
-    // On one host, the ranks of the first workers are known.
+    // If all workers run on this host, the ranks of the first workers are known before init().
     const bool is_first = membership_.generation() < 0 && number < plan_.ranks && !remote_;
     if (is_first) {
         spec.environment = changed_environment(std::move(spec.environment), rank_environment(plan_, number));
@@ -250,8 +250,8 @@ Status ElasticRanks::start_worker(int number, const std::string& host) {
     return {};
 }
 
-/// Returns where the ranks of a generation meet. Each generation has a new name or new ports, so a process of an
-/// earlier generation cannot meet them.
+/// Returns where the ranks of a generation meet (socket or addresses, and MASTER_PORT). Each generation uses a new
+/// socket name or new ports. So a process of an earlier generation cannot connect to this generation.
 ElasticRanks::MeetingPlace ElasticRanks::meeting_place(const std::vector<Membership::Member>& members,
                                                        bool has_several_hosts) {
     const int first = members.front().worker;
@@ -271,14 +271,14 @@ ElasticRanks::MeetingPlace ElasticRanks::meeting_place(const std::vector<Members
     return {rendezvous_of_this_host(hold(rendezvous_port_)), {remote_->connection_of(other->worker).own, master_port}};
 }
 
-/// Reserves a new port of this host. Returns 0 if there is none.
+/// Reserves a new port of this host. Returns 0 if no port can be reserved.
 std::uint16_t ElasticRanks::hold(std::optional<HeldPort>& port) {
     Result<HeldPort> held = hold_port();
     port = held.is_ok() ? std::optional(std::move(held).value()) : std::nullopt;
     return port ? port->port : std::uint16_t{0};
 }
 
-/// Returns the text that is equal for all workers of a host.
+/// Returns the text by which the worker's host is recognised (host_key()). It is the same for all workers of a host.
 std::string ElasticRanks::key_of_host(int number) const {
     return workers_.at(number).process ? own_host_key_ : remote_->greeting_of(number).host_key;
 }
@@ -299,7 +299,8 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
         worker.first_generation = worker.first_generation < 0 ? form.generation : worker.first_generation;
     }
     if (places.front().hosts > 1 && !base::tcp_endpoints(meeting.rendezvous)) {
-        give_up_meeting(form.members);  // the note of the former generation stays until the next one, which comes soon
+        give_up_meeting(form.members);  // `rueda top` reads the note of the previous generation until the next
+                                        // generation is formed, which happens soon
         return;
     }
     for (const Membership::Member& member : form.members) {
@@ -315,8 +316,8 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
         variables.push_back({kGenerationVariable, fmt::format("{}", form.generation)});
         variables.push_back({kFirstGenerationVariable, fmt::format("{}", worker.first_generation)});
         const Result<std::string> text = base::encode_place(variables);
-        // The number of addresses is limited, so the text is always short enough. If it were not, the worker would
-        // report a damaged place.
+        // The number of addresses is limited, so the text is never too long for encode_place(). If it were too long,
+        // the worker would report that the text of its place is damaged.
         notify(member.worker, worker,
                base::encode({ElasticKind::place, member.rank, text.is_ok() ? text.value() : ""}));
     }
@@ -327,16 +328,17 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
     }
 }
 
-/// Notes the hosts of a generation for `rueda top`, in this process and in the supervisors of the other hosts.
+/// Stores a list of the hosts of a generation as a note (JobNote) for `rueda top`. This process and the supervisors on
+/// the other hosts keep the note.
 void ElasticRanks::note_hosts(const std::vector<Membership::Member>& members) {
     if (!remote_) {
         return;
     }
     std::vector<std::string> hosts;
-    std::set<std::string> keys;  // a host may have two names, and would be shown twice
+    std::set<std::string> keys;  // with these keys, a host that has two names is listed only once
     for (const Membership::Member& member : members) {
         if (keys.insert(key_of_host(member.worker)).second) {
-            // Another host would take "localhost" for itself.
+            // On another host, "localhost" would mean that host.
             hosts.push_back(is_loopback_name(member.host) ? host_name() : member.host);
         }
     }
@@ -349,8 +351,8 @@ void ElasticRanks::note_hosts(const std::vector<Membership::Member>& members) {
     }
 }
 
-/// The host of rank 0 has no port or no address at which the ranks could meet. Ends this worker; the others, which have
-/// got no place, still wait.
+/// Called if the host of rank 0 has no free port or no address at which the ranks could meet. Kills the worker that
+/// should be rank 0. The other workers continue to wait for the next generation.
 void ElasticRanks::give_up_meeting(const std::vector<Membership::Member>& members) {
     const int first = members.front().worker;
     output_->say(
@@ -372,7 +374,7 @@ void ElasticRanks::carry_out(const Membership::Tell& tell, TimePoint /*now*/) {
 void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) {
     const auto found = workers_.find(dismiss.worker);
     if (found == workers_.end()) {
-        return;  // it has ended at the same time
+        return;  // the worker ended at the same time
     }
     Worker& worker = found->second;
     output_->say(fmt::format("worker {} is ended: {}", dismiss.worker, dismiss.reason));
@@ -384,13 +386,14 @@ void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) 
 
 void ElasticRanks::carry_out(const Membership::Kill& kill, TimePoint /*now*/) {
     const auto found = workers_.find(kill.worker);
-    if (found != workers_.end()) {  // otherwise it has ended at the same time
+    if (found != workers_.end()) {  // if the worker is not found, it ended at the same time
         output_->say(fmt::format("worker {} is killed: {}", kill.worker, kill.reason));
         signal(kill.worker, found->second, SIGKILL);
     }
 }
 
-/// Returns the ends that decide how the job has ended. After a success, only the members of the last generation count.
+/// Passes on the ends of workers that decide how the job has ended. After a success, only the members of the last
+/// generation count.
 void ElasticRanks::carry_out(const Membership::End& end, TimePoint /*now*/) {
     discovery_.stop();
     if (!end.success) {
@@ -424,7 +427,8 @@ std::map<int, ElasticRanks::Worker>::iterator ElasticRanks::find_worker(pid_t pi
 
 void ElasticRanks::child_ends(pid_t pid, bool is_well) {
     if (const auto found = find_worker(pid); found != workers_.end()) {
-        // Only a process of a failed worker may still take part in the old generation, so only these are killed.
+        // After a worker has failed, other processes of its group may still take part in the old generation, so they
+        // get SIGKILL. After any other end of a worker, they get SIGTERM.
         found->second.process->end_group(is_well || found->second.is_dismissed || is_ending());
     }
 }
@@ -435,7 +439,7 @@ void ElasticRanks::child_ended(pid_t pid, int wait_status) {
             say_once(note);
         }
         if (discovered->hosts && !is_ending()) {
-            settle_ends();  // no action may refer to a worker that has ended
+            settle_ends();  // the next actions must not refer to a worker that has ended
             set_slots(*discovered->hosts);
             carry_out(ElasticClock::now());
         }
@@ -460,8 +464,8 @@ void ElasticRanks::note_end(std::map<int, Worker>::iterator ended, RankEnd end) 
     workers_.erase(ended);
 }
 
-/// Passes ends on to Membership. The ends were noticed together, so the members are notified of the most likely cause
-/// first.
+/// Reports the ends of workers to Membership. These ends were noticed together. The members are therefore notified
+/// first of the end that is most likely the cause of the others.
 void ElasticRanks::settle_ends() {
     for (RankEnd& end : remote_ ? remote_->take_ends(ElasticClock::now()) : std::vector<RankEnd>()) {
         if (const auto found = workers_.find(end.rank); found != workers_.end()) {

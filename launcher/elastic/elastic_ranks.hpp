@@ -23,27 +23,29 @@
 
 namespace rueda::launcher {
 
-/// The workers of an elastic job (docs/design/0028-elastic-jobs.md). Workers of this host are children of ruedarun;
-/// RemoteWorkers has those of other hosts. Membership decides; this class starts the programs, and passes messages
-/// between them and Membership.
+/// The workers of an elastic job (docs/design/0028-elastic-jobs.md). Workers of this host are children of ruedarun; the
+/// class RemoteWorkers manages the workers of other hosts. The class Membership makes all decisions. This class carries
+/// them out: it starts the programs, and passes messages between the programs and Membership.
 ///
-/// As long as the job goes on, take_ends() returns nothing: the end of a worker is not the end of the job. When
-/// Membership has ended the job, take_ends() returns the ends that decide how the job has ended.
+/// A job continues after the end of a worker. As long as it continues, take_ends() returns nothing. When Membership has
+/// ended the job, take_ends() returns the ends that decide how the job has ended.
 class ElasticRanks final : public RankGroup {
 public:
     ElasticRanks(const LaunchPlan& plan, StartContext context);
 
     [[nodiscard]] Status start(JobOutput& output) override;
     void add_to(base::PollSet& set) override;
-    /// Ends the other processes of the worker's process group. They must not live on while the job goes on: they may
-    /// use GPUs and memory, and if the worker was a script, its training program still belongs to the old generation.
+    /// Ends the other processes in the process group of a worker that has ended. They must not continue while the job
+    /// runs, because they may use GPUs and memory. If the worker was a script, its training program may also still take
+    /// part in the old generation.
     void child_ends(pid_t pid, bool is_well) override;
     void child_ended(pid_t pid, int wait_status) override;
-    /// If the signal ends programs, no worker is started any more, and workers that wait for a place get none.
+    /// If the signal ends programs, no worker is started any more, and workers that wait for the next generation do not
+    /// become members.
     void signal_ranks(int signal_number) override;
     /// Does nothing, because this class itself notifies the members of a generation.
     void notify_ranks(const RankNotifications::Item& /*item*/) override {}
-    void watch_closely() override {}  // nothing to do: RemoteWorkers always does
+    void watch_closely() override {}  // nothing to do, because RemoteWorkers always watches its connections closely
     [[nodiscard]] std::vector<RankEnd> take_ends() override;
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool may_start_ranks() const override { return !is_ending() || !ends_.empty(); }
@@ -54,15 +56,16 @@ public:
 
 private:
     struct Worker {
-        std::optional<RankProcess> process;  ///< empty: the worker is on another host
-        int rank = -1;                       ///< its rank in its last generation; −1: it has had none
+        std::optional<RankProcess> process;  ///< empty if the worker is on another host
+        int rank = -1;                       ///< the worker's rank in its last generation; −1 if it was not a member
+                                             ///< yet
         int generation = -1;
-        int first_generation = -1;  ///< the generation in which it became a rank
+        int first_generation = -1;  ///< the first generation in which the worker was a member
         bool is_dismissed = false;
         std::optional<TimePoint> kill_at;
     };
 
-    /// Where the ranks of a generation meet.
+    /// The socket or the addresses at which the ranks of a generation meet.
     struct MeetingPlace {
         std::string rendezvous;  ///< the value of RUEDA_RENDEZVOUS
         MasterAddress master;
@@ -104,20 +107,22 @@ private:
     base::UniqueFd null_;
     std::map<int, Worker> workers_;        ///< indexed by the worker's number
     std::optional<RemoteWorkers> remote_;  ///< set if workers may be on other hosts
-    std::vector<int> waiting_;             ///< workers that have said that they wait; Membership does not know it yet
+    std::vector<int> waiting_;             ///< workers that reported that they wait; Membership was not told yet
     struct NumberedEnd {
         int worker = 0;
         int generation = -1;
         RankEnd end{};
     };
-    std::vector<NumberedEnd> fresh_;  ///< ends that Membership does not know yet
-    std::vector<NumberedEnd> held_;   ///< ends of the current generation, and of workers that were no members since
+    std::vector<NumberedEnd> fresh_;  ///< ends of workers that were not yet reported to Membership
+    std::vector<NumberedEnd> held_;   ///< ends of members of the current generation, and of workers that have not
+                                      ///< become members since it was formed
     std::vector<RankEnd> ends_;       ///< what take_ends() returns
     RankNotifications notifications_;
-    std::optional<HeldPort> master_port_;  ///< MASTER_PORT of the current generation, if rank 0 is on this host
+    std::optional<HeldPort> master_port_;  ///< reserves MASTER_PORT of the current generation, if rank 0 is on this
+                                           ///< host
     std::optional<HeldPort> rendezvous_port_;
-    std::string rendezvous_secret_;  ///< by which ranks on several hosts recognise each other
-    std::string job_token_;          ///< by which `rueda top` recognises the job on its hosts; it is no secret
+    std::string rendezvous_secret_;  ///< the secret by which ranks on several hosts recognise each other
+    std::string job_token_;          ///< the text by which `rueda top` recognises the job on its hosts; not a secret
     JobNote job_note_;
     std::set<std::string> said_;
     std::map<std::string, int> slots_;  ///< the slots of each host

@@ -15,8 +15,9 @@ namespace {
 
 using Change = base::LauncherNotification::SlotChange;
 
-/// A host gets no new worker for at least this time after a failure there, even if the user allows a shorter one. If a
-/// program cannot be started at all, ruedarun would otherwise try it all the time, and not read any signal meanwhile.
+/// A host gets no new worker for at least this time after a failure there, even if the user chose a shorter time.
+/// Without this limit, ruedarun would start a program that cannot run again and again, and would have no time to react
+/// to signals.
 constexpr std::chrono::milliseconds kLeastCooldown{100};
 
 double elastic_seconds(std::chrono::milliseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -80,11 +81,13 @@ void Membership::advance(TimePoint now) {
     settle(now);
 }
 
-/// The cooldown of a host doubles with each failure. After a single failure the host may be fine; after many failures
-/// it is probably broken. If a worker fails during the cooldown, the cooldown begins anew with the same length: when a
-/// host is lost, all its workers fail, and that is one failure of the host.
+/// The cooldown of a host (the time during which it gets no new worker) doubles with each failure. After a single
+/// failure the host may be fine; after many failures it is probably broken. If a worker fails during the cooldown, the
+/// cooldown begins anew with the same length. When a host is lost, all its workers fail, and these failures together
+/// count as one.
 void Membership::note_failure(const std::string& host, TimePoint now) {
-    constexpr int kMostDoublings = 20;  // more would overflow, and exceed every limit
+    constexpr int kMostDoublings = 20;  // with more doublings, the number would overflow; this many already exceed
+                                        // every limit
     Failures& failures = failures_[host];
     failures.count += now < failures.blocked_until ? 0 : 1;
     const std::chrono::milliseconds time = plan_.cooldown_least * (1LL << std::min(failures.count - 1, kMostDoublings));
@@ -97,7 +100,8 @@ void Membership::settle(TimePoint now) {
     }
     dismiss_newcomers_without_slots();
     if (generation_ < 0) {
-        // The first generation waits for all workers that can be started. Later generations wait only for survivors.
+        // The first generation waits for all workers that can be started. Each later generation waits only for the
+        // members of the previous generation that still live.
         start_workers(now);
     }
     form_if_ready(false);
@@ -114,8 +118,8 @@ bool Membership::end_if_over() {
     } else if (generation_ < 0 && ended_before_first_ > 0 && alive_.empty() && failed_workers_ == 0) {
         end(true, "");
     } else if (generation_ < 0 && failed_workers_ > 0 && static_cast<int>(alive_.size()) < plan_.least) {
-        // Before the first generation a failed worker is not replaced. Otherwise a program that cannot start at all
-        // would be started again and again.
+        // Before the first generation, a worker that failed is not replaced. Otherwise a program that always fails at
+        // its start would be started again and again.
         end(false, fmt::format("{} of at least {} ranks could start", alive_.size(), plan_.least));
     }
     return over_;
@@ -165,17 +169,19 @@ void Membership::start_workers(TimePoint now) {
 /// Returns how many workers the job should have now.
 int Membership::wanted() const {
     if (generation_ < 0) {
-        // If a worker has ended well already, the program does not take part in the job, and need not run more often.
+        // If a worker has ended successfully before the first generation, the program does not call init(). So no more
+        // workers are needed.
         return has_finished_before_first_ ? 0 : plan_.first - ended_before_first_;
     }
-    // When a member has finished the training, the others will soon, unless one of them has failed and the rest waits.
+    // When one member has finished the training, the others will finish soon, so no more workers are needed. This does
+    // not hold if a member has failed and the remaining members wait for the next generation.
     const bool is_finishing = finished_members_ > 0 && !is_pending();
     return may_reset() && !is_finishing ? plan_.most : 0;
 }
 
 bool Membership::may_reset() const { return !plan_.resets || generation_ < *plan_.resets; }
 
-/// Whether workers wait for the next generation, and no generation runs.
+/// Whether workers wait for the next generation, and the current generation (if there is one) is over.
 bool Membership::is_pending() const {
     return generation_ < 0 || count([](const Worker& worker) { return worker.rank >= 0 && worker.waits; }) > 0;
 }
@@ -186,7 +192,7 @@ bool Membership::is_ready_to_form() const {
            count([&](const Worker& worker) { return (is_first || worker.rank >= 0) && !worker.waits; }) == 0;
 }
 
-/// `is_first_late` forms the first generation although workers have not come that can still be started.
+/// If `is_first_late` is true, the first generation is formed without the workers that have not called init() in time.
 void Membership::form_if_ready(bool is_first_late) {
     if (!is_first_late && !is_ready_to_form()) {
         return;
@@ -201,8 +207,8 @@ void Membership::form_if_ready(bool is_first_late) {
     }
 }
 
-/// Returns the workers that wait: first the members in the order of their ranks, so that rank 0 has the state of the
-/// training, then the newcomers.
+/// Returns the workers that wait for the next generation. First come the members of the current generation, in the
+/// order of their ranks, so that rank 0 has the state of the training. Then come the newcomers.
 std::vector<int> Membership::candidates() const {
     std::vector<int> pool;
     for (const auto& [worker, facts] : alive_) {
@@ -220,9 +226,10 @@ std::vector<int> Membership::candidates() const {
     return pool;
 }
 
-/// Leaves out the workers for which the hosts have no slots any more, and those above the largest number. But at least
-/// the smallest number of workers is kept, as long as they live, and at least one member of the previous generation:
-/// without it, the state of the training would be lost.
+/// Chooses the members of the next generation from the workers that wait. Workers are left out if their host has no
+/// slot for them any more, or if there would be too many workers. But the result has at least `plan_.least` workers if
+/// so many wait. It also contains at least one member of the previous generation, because otherwise the state of the
+/// training would be lost.
 std::vector<int> Membership::keep_within_slots(const std::vector<int>& pool) const {
     std::vector<int> kept;
     std::vector<int> others;
@@ -272,7 +279,8 @@ void Membership::form(const std::vector<int>& kept) {
     actions_.emplace_back(std::move(formed));
 }
 
-/// The time for the next generation is over. Members that still run are killed, and the others get as much time again.
+/// Call this when the time to form the next generation is over. Kills the members that do not wait for the next
+/// generation. If there are such members, the other workers wait for the same time again.
 void Membership::give_up_waiting(TimePoint now) {
     if (kill_late_members()) {
         pending_since_ = now;
@@ -287,7 +295,8 @@ void Membership::give_up_waiting(TimePoint now) {
     }
 }
 
-/// Returns whether there are such members. A member that was killed before, and has not ended, is not killed again.
+/// Kills the members that do not wait for the next generation. Returns whether there are any. A member that was already
+/// killed, but has not ended yet, does not count.
 bool Membership::kill_late_members() {
     bool has_late = false;
     for (auto& [worker, facts] : alive_) {
@@ -301,7 +310,7 @@ bool Membership::kill_late_members() {
     return has_late;
 }
 
-/// Tells the members of a running generation that there are newcomers to let in, or that slots were removed.
+/// Tells the members of a running generation that newcomers wait to become members, or that slots were removed.
 void Membership::tell_members() {
     if (is_pending() || !may_reset()) {
         return;

@@ -22,8 +22,8 @@ namespace rueda::launcher {
 ///
 ///   worker:  started ──calls init()──▶ waits ──form──▶ member ──its job is over, and it calls init()──▶ waits ──▶ …
 ///
-/// A generation ends when one of its members waits again. The next generation is formed as soon as no living member
-/// runs any more, because a member that runs may still hold the newest state of the training.
+/// A generation ends when one of its members calls init() again and waits. The next generation is formed as soon as no
+/// living member runs any more. Until then, a member that runs may hold the newest state of the training.
 class Membership {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
@@ -31,8 +31,8 @@ public:
     /// How a worker has ended.
     enum class Ending {
         well,    ///< with exit status 0
-        failed,  ///< by itself, with an error; its host gets no new worker for a while
-        echo,    ///< with an error, because the job was aborted before
+        failed,  ///< by itself, with an error; the worker's host gets no new worker for a while
+        echo,    ///< with an error, because another failure had aborted the job before
     };
 
     struct Ended {
@@ -54,19 +54,19 @@ public:
         int generation = 0;
         std::vector<Member> members{};
     };
-    /// Tell a member that the slots have changed, so that its next commit ends the generation.
+    /// Tell a member that the slots have changed. The member's next commit then ends the generation.
     struct Tell {
         int worker = 0;
         int changes = 0;  ///< bits of base::LauncherNotification::SlotChange
     };
-    /// End a worker that the job does not need any more. Its end is no failure of the job.
+    /// End a worker that the job does not need any more. The end of this worker does not count as a failure.
     struct Dismiss {
         int worker = 0;
         std::string reason{};
     };
-    /// End a member that did not come to the next generation in time. The caller kills it, and reports its end like
-    /// that of any other worker. The next generation is formed only then, because the member may still use the memory
-    /// of the others.
+    /// Kill a member that did not wait for the next generation in time. The caller kills it, and reports its end like
+    /// that of any other worker. Only after this end is the next generation formed, because until then the member may
+    /// use the memory of the other members.
     struct Kill {
         int worker = 0;
         std::string reason{};
@@ -80,12 +80,12 @@ public:
 
     Membership(const ElasticPlan& plan, TimePoint now) : plan_(plan), pending_since_(now) {}
 
-    /// The hosts have these slots from now on. Before the first call the job has none.
+    /// Sets the slots of the hosts. Before the first call, the job has no slots.
     void set_slots(std::vector<Host> hosts, TimePoint now);
-    /// A worker has no job, and waits for a place in the next generation.
+    /// Reports that a worker has no job, and waits for the next generation.
     void waits(int worker, TimePoint now);
-    /// These workers have ended. Report all ends that were noticed together in one call: otherwise a generation could
-    /// be formed with a worker whose end is known, but was not reported yet.
+    /// Reports that these workers have ended. Report all ends that were noticed together in one call. Otherwise a
+    /// generation could be formed with a worker that has ended, but whose end was not reported yet.
     void ended(std::span<const Ended> together, TimePoint now);
     void ended(int worker, Ending how, TimePoint now);
     /// Call this when deadline() has passed.
@@ -107,7 +107,7 @@ private:
         std::string host;
         int rank = -1;  ///< −1: a newcomer
         bool waits = false;
-        int told = 0;  ///< the changes that this member was told in this generation
+        int told = 0;  ///< the changes of the slots that this member was told in this generation
         bool is_killed = false;
     };
     struct Failures {
@@ -147,13 +147,13 @@ private:
     std::vector<Action> actions_;
     int next_worker_ = 0;
     int generation_ = -1;
-    int lost_members_ = 0;      ///< members of the current generation that have failed
-    int finished_members_ = 0;  ///< members of the current generation that have ended well
+    int lost_members_ = 0;      ///< how many members of the current generation have failed
+    int finished_members_ = 0;  ///< how many members of the current generation have ended successfully
     int failed_workers_ = 0;
-    /// Workers that have ended by themselves before the first generation. Dismissed workers do not count, because they
-    /// may be started again.
+    /// How many workers ended by themselves before the first generation. Workers that were dismissed do not count,
+    /// because they may be started again.
     int ended_before_first_ = 0;
-    bool has_finished_before_first_ = false;  ///< one of those workers has ended well
+    bool has_finished_before_first_ = false;  ///< whether a worker ended successfully before the first generation
     TimePoint pending_since_;                 ///< since when workers wait for the next generation
     bool over_ = false;
 };

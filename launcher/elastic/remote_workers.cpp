@@ -16,10 +16,11 @@ namespace rueda::launcher {
 
 namespace {
 
-/// How long connections may stay open after the end of the job. Supervisors still send output during this time.
+/// How long the connections to supervisors may stay open after the end of the job. Supervisors still send output during
+/// this time.
 constexpr std::chrono::seconds kLinkTimeAfterJob{8};
 
-/// Until a worker gets a place, its program is in a job of this many ranks.
+/// The number of ranks that a worker's program sees until the worker becomes a member of a generation.
 constexpr int kAlone = 1;
 
 }  // namespace
@@ -29,8 +30,9 @@ Status RemoteWorkers::listen(JobOutput& output, const std::string& secret) {
     Result<ControlListener> listener = listen_on_network(plan_.interfaces);
     RUEDA_RETURN_IF_FAILED(listener.status());
     const ControlAddress& address = listener.value().address;
-    // The ranks get the secret of the rendezvous through ssh, and not over the connections of the supervisors, which
-    // are not encrypted. The generation tells the supervisor that the job is elastic.
+    // Variables for the supervisors of the workers. They go through ssh, because the connections of the supervisors are
+    // not encrypted, and the secret of the rendezvous must not be sent over them. The variable with the generation
+    // tells the supervisor that the job is elastic.
     secrets_ = {{kControlVariable, format_control_address(address)},
                 {kRendezvousSecretVariable, secret},
                 {kGenerationVariable, "0"},
@@ -41,7 +43,7 @@ Status RemoteWorkers::listen(JobOutput& output, const std::string& secret) {
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { newcomers_->accept(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     agents_.on_error_text = [this](std::string_view text) {
-        if (!agents_.is_released()) {  // later ssh only says that it was ended
+        if (!agents_.is_released()) {  // after the release, ssh only reports that it was ended
             output_->pass_on_error(text);
         }
     };
@@ -56,7 +58,7 @@ void RemoteWorkers::add(int worker, const std::string& host, int slots, std::vec
 }
 
 void RemoteWorkers::start_added(TimePoint now) {
-    std::vector<HostPlan> agents;  // each starts workers with consecutive numbers
+    std::vector<HostPlan> agents;  // the agents to start; each agent starts workers with consecutive numbers
     for (auto& [number, worker] : workers_) {
         if (worker.agent >= 0) {
             continue;
@@ -152,12 +154,13 @@ void RemoteWorkers::add_to(base::PollSet& set) {
         set.wake_at(link_deadline_);
     }
     if (!waits_.empty() || !ends_.empty()) {
-        set.wake_at(std::chrono::steady_clock::now());  // the caller has not taken them yet
+        set.wake_at(std::chrono::steady_clock::now());  // the caller has not taken these waits and ends yet
     }
 }
 
-/// Stores the connection to a worker's supervisor, which has proved that it knows the secret of the job, and lets it
-/// start the program. If the worker is not wanted any more, the connection is closed, and the supervisor exits.
+/// The supervisor of a worker has proved that it knows the secret of the job. Stores the connection to this supervisor,
+/// and lets the supervisor start the program. If the job does not need the worker any more, the connection is closed,
+/// and the supervisor exits.
 void RemoteWorkers::take_hello(FrameLink link, const Frame& hello) {
     const auto found = workers_.find(hello.value);
     if (found == workers_.end() || found->second.has_reported || found->second.ended) {
@@ -171,7 +174,8 @@ void RemoteWorkers::take_hello(FrameLink link, const Frame& hello) {
         end(hello.value, not_started(hello.value, opened.message()));
         return;
     }
-    // In an elastic job, a host that does not answer is given up soon at any time, because the others go on without it.
+    // Close the connection soon if the host does not answer. In an elastic job this is always allowed, because the job
+    // continues without the host.
     static_cast<void>(worker.link.close_when_silent());
     worker.link.send(FrameKind::welcome, kAlone, encode_variables(worker.variables));
 }
@@ -204,7 +208,7 @@ std::vector<RankEnd> RemoteWorkers::take_ends(TimePoint now) {
     for (auto& [number, worker] : workers_) {
         if (worker.lost_until && (now >= *worker.lost_until || !has_living_neighbour(worker.greeting.host_key))) {
             worker.lost_until.reset();
-            RankEnd lost = end_of(number, SIGKILL);  // the real wait status is unknown
+            RankEnd lost = end_of(number, SIGKILL);  // SIGKILL is assumed, because the real wait status is unknown
             lost.lost = true;
             report(worker, std::move(lost));
         }
@@ -237,7 +241,7 @@ RankEnd RemoteWorkers::end_of(int number, int wait_status) const {
     return end;
 }
 
-/// Notes the end of a worker, and lets its supervisor exit.
+/// Stores how a worker ended, and lets its supervisor exit.
 void RemoteWorkers::end(int number, RankEnd end) {
     Worker& worker = workers_.at(number);
     if (std::exchange(worker.ended, true)) {
@@ -249,7 +253,7 @@ void RemoteWorkers::end(int number, RankEnd end) {
     report(worker, std::move(end));
 }
 
-/// Adds the name of the worker's host to an end that take_ends() returns.
+/// Adds the name of the worker's host to `end`, and stores `end` for take_ends().
 void RemoteWorkers::report(const Worker& worker, RankEnd end) {
     end.host = worker.greeting.host.empty() ? worker.host : worker.greeting.host;
     ends_.push_back(std::move(end));

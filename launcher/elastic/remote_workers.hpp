@@ -21,48 +21,50 @@ namespace rueda::launcher {
 
 /// The workers of an elastic job that run on other hosts (docs/design/0028-elastic-jobs.md). Workers of a host that are
 /// started together have one agent, which ruedarun starts through ssh. Each worker has a supervisor, which connects to
-/// ruedarun. Over this connection go the worker's output, the notifications for it, and reports that it waits or has
-/// ended.
+/// ruedarun. This connection carries the worker's output, the notifications for the worker, and the reports that the
+/// worker waits or has ended.
 ///
 /// If a host becomes unreachable, ruedarun closes the connection after FrameLink::kAnswerTime, and the worker counts as
-/// ended. The supervisor on that host notices the closed connection too, or that ruedarun is silent, and ends the
-/// worker. Threads: only one thread may use an object.
+/// ended. The supervisor on that host notices that the connection is closed or that ruedarun is silent. It then ends
+/// the worker. Threads: only one thread may use an object.
 class RemoteWorkers {
 public:
     using TimePoint = std::chrono::steady_clock::time_point;
 
     RemoteWorkers(const LaunchPlan& plan, const StartContext& context) : plan_(plan), context_(context) {}
 
-    /// Listens for the supervisors. `output` must outlive this object. `secret`: that of the rendezvous of the ranks.
+    /// Listens for the supervisors. `output` must outlive this object. `secret` is the secret by which the ranks
+    /// recognise each other when they meet.
     [[nodiscard]] Status listen(JobOutput& output, const std::string& secret);
-    /// Adds a worker, which start_added() starts. If it does not start, take_ends() says why. `slots`: the number of
-    /// ranks among which the host's cores are divided. `variables`: for the program.
+    /// Adds a worker, which start_added() starts. If the worker cannot be started, take_ends() says why. `slots`: the
+    /// number of ranks among which the host's cores are divided. `variables`: environment variables for the program.
     void add(int worker, const std::string& host, int slots, std::vector<EnvironmentChange> variables);
-    /// Starts the workers that were added, with one ssh for each host: sshd refuses some connections if many come
-    /// together (MaxStartups, usually 10).
+    /// Starts the workers that were added, with one ssh for each host. sshd would refuse some of many connections that
+    /// arrive together (MaxStartups, usually 10).
     void start_added(TimePoint now);
     void notify(int worker, std::string_view notification);
     /// Lets the worker's supervisor keep a note for `rueda top`; see JobNote.
     void note_job(int worker, std::string_view text);
-    /// Notifies a worker that gets no place any more. If its supervisor has not reported yet, the worker is not
-    /// started.
+    /// Notifies a worker that cannot become a member of a generation any more. If the worker's supervisor has not
+    /// connected yet, the worker is not started.
     void dismiss(int worker, std::string_view notification);
-    /// Sends a signal to the worker. A worker whose supervisor has not reported yet is not started any more, if the
-    /// signal ends programs.
+    /// Sends a signal to the worker. If the signal ends programs and the worker's supervisor has not connected yet, the
+    /// worker is not started any more.
     void signal(int worker, int signal_number);
 
     void add_to(base::PollSet& set);
     void child_ended(pid_t pid, int wait_status);
     void advance(TimePoint now);
-    /// Returns the workers that have begun to wait for a place since the last call.
+    /// Returns the workers that began to wait for the next generation since the last call.
     [[nodiscard]] std::vector<int> take_waits() { return std::exchange(waits_, {}); }
     /// Returns the workers that have ended since the last call. RankEnd::rank is the number of the worker.
-    /// If a worker is lost, but other workers of its host are not, its end is returned after kLostTime: its program may
-    /// live until then, and the others must not use the memory of the host again before.
+    /// If the connection to a worker is lost, its program may still run for up to kLostTime. While other workers of its
+    /// host live, the end of the lost worker is therefore returned only after kLostTime. Otherwise they could use the
+    /// host's memory again while that program still uses it.
     [[nodiscard]] std::vector<RankEnd> take_ends(TimePoint now);
 
     /// Returns what the worker's supervisor reported when the worker began to wait: its host, and the ports that it has
-    /// reserved. The worker must wait.
+    /// reserved. Call this only while the worker waits.
     [[nodiscard]] const Greeting& greeting_of(int worker) const { return workers_.at(worker).greeting; }
     /// Returns the addresses of both ends of the connection to the worker's supervisor.
     [[nodiscard]] ConnectionEnds connection_of(int worker) const {
@@ -75,22 +77,24 @@ public:
     [[nodiscard]] bool is_gone() const;
 
 private:
-    /// The supervisor of a lost worker notices the loss of the connection after FrameLink::kAnswerTime, and then kills
-    /// the program.
+    /// How long the program of a lost worker may still run. The worker's supervisor notices after
+    /// FrameLink::kAnswerTime that the connection is lost, and then kills the program.
     static constexpr std::chrono::milliseconds kLostTime = FrameLink::kAnswerTime + std::chrono::seconds(1);
 
     struct Worker {
-        std::string host;  ///< the name that the user or the script has given the host
+        std::string host;  ///< the host's name, as the user or the script has written it
         int slots = 1;
-        int agent = -1;  ///< the first worker that the same agent starts; −1: not started yet
+        int agent = -1;  ///< the number of the first worker that the same agent starts; −1: the agent was not started
+                         ///< yet
         std::vector<EnvironmentChange> variables;  ///< for the program
-        TimePoint report_by;                       ///< when the supervisor must have connected
+        TimePoint report_by;                       ///< the time limit for the connection of the supervisor
         FrameLink link;                            ///< open from the supervisor's hello until the supervisor has exited
         Greeting greeting;                         ///< what the supervisor reported last
         pid_t pid = 0;                             ///< on the worker's host
         bool has_reported = false;
         bool ended = false;
-        std::optional<TimePoint> lost_until;  ///< set if take_ends() still has to return the end of a lost worker
+        std::optional<TimePoint> lost_until;  ///< if set: the worker is lost, and take_ends() still has to return its
+                                              ///< end, at this time at the latest
         RemoteOutput output;
     };
 
@@ -113,8 +117,8 @@ private:
     std::optional<Newcomers> newcomers_;
     Acceptor acceptor_;
     HostAgents agents_;
-    /// A worker stays until its supervisor has exited and take_ends() has returned its end: until then the caller may
-    /// ask for its greeting.
+    /// Indexed by the worker's number. An element is removed when the worker's supervisor has exited and take_ends()
+    /// has returned the worker's end. Until then, greeting_of() may be called for the worker.
     std::map<int, Worker> workers_;
     std::vector<int> waits_;
     std::vector<RankEnd> ends_;

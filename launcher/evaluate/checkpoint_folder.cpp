@@ -58,14 +58,14 @@ Result<std::vector<FoundCheckpoint>> find_checkpoints(const fs::path& folder, st
 }
 
 Result<KeptCheckpoint> KeptCheckpoint::keep(const FoundCheckpoint& checkpoint) {
-    // The name contains the host, because two hosts that share the folder may have processes with the same id. If a
-    // killed process left files in a folder with this name, the links cannot be made. The program then gets the path of
-    // the checkpoint itself.
+    // The name of the folder for the links contains the host, because two hosts that share the file system may have
+    // processes with the same id. If a killed process left files in a folder with this name, the links cannot be made.
+    // The program then gets the path of the checkpoint itself.
     const fs::path links = checkpoint.path.parent_path() / fmt::format("evaluate-{}-{}", host_name(), ::getpid());
     KeptCheckpoint kept(links / checkpoint.path.filename(), links);
     std::error_code error = link_files(checkpoint.path, kept.path_);
-    // The training removes the index of a checkpoint before its other files. So if the index still exists after the
-    // links were made, the training had removed none of the other files when they were linked.
+    // The training removes the index of a checkpoint before it removes the other files. So if the index still exists
+    // after all links were made, no file was missing when the links were made.
     std::error_code unreadable;
     if (!fs::exists(checkpoint.path / base::kCheckpointStateFile, unreadable) && !unreadable) {
         return failure(ErrorCode::invalid_argument,
@@ -73,7 +73,7 @@ Result<KeptCheckpoint> KeptCheckpoint::keep(const FoundCheckpoint& checkpoint) {
                        checkpoint.path.filename().string());
     }
     if (error || unreadable) {
-        return KeptCheckpoint(checkpoint.path, {});  // the destructor of `kept` removes what was made
+        return KeptCheckpoint(checkpoint.path, {});  // the destructor of `kept` removes the links that were made
     }
     return Result<KeptCheckpoint>(std::move(kept));
 }

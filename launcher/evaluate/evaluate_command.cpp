@@ -63,7 +63,7 @@ std::string text_of_end(int wait_status) {
                                   : fmt::format("ended by signal {}", WTERMSIG(wait_status));
 }
 
-/// Follows the folder, and runs the program for one checkpoint after the other. Threads: one.
+/// Watches the folder, and runs the program for each new checkpoint, one after another. Threads: one.
 class Follower {
 public:
     explicit Follower(EvaluateOptions options) : options_(std::move(options)) {}

@@ -40,7 +40,7 @@ inline constexpr const char* kShareGpuVariable = "RUEDA_SHARE_GPU";
 
 /// Writes the GPUs as one line. A supervisor sends this line to ruedarun.
 [[nodiscard]] std::string encode_gpus(const base::VisibleGpus& visible);
-/// Reads the line of encode_gpus(). It accepts any text; missing parts are empty.
+/// Reads the line of encode_gpus(). Accepts any text; parts that are missing in the text become empty.
 [[nodiscard]] base::VisibleGpus decode_gpus(std::string_view line);
 
 }  // namespace rueda::launcher

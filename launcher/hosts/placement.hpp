@@ -11,8 +11,8 @@
 
 namespace rueda::launcher {
 
-/// Consecutive ranks on one host. The first share begins with rank 0, and each later share begins where the preceding
-/// share ends.
+/// A share: consecutive ranks on one host. The first share begins with rank 0, and each later share begins where the
+/// preceding share ends.
 struct HostShare {
     std::string host;
     int ranks = 0;
@@ -22,7 +22,7 @@ struct HostShare {
 
 /// Which ranks run where.
 struct Placement {
-    std::vector<HostShare> shares;  ///< the list has only hosts that get ranks
+    std::vector<HostShare> shares;  ///< the shares of the hosts; hosts that get no ranks are left out
     std::string reason;             ///< why the ranks are placed in this way, for --explain
 };
 

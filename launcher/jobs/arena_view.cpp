@@ -17,8 +17,9 @@ namespace rueda::launcher {
 
 namespace {
 
-/// The fields at the beginning of the shared memory, before the first atomic field. They are copied, so that they
-/// cannot change after the check. The first two fields are at the same place in every version of the layout.
+/// The fields at the beginning of the shared memory, before the first atomic field. The fields are copied before they
+/// are checked, because another process could change them in the shared memory. The first two fields are at the same
+/// place in every version of the layout.
 struct Head {
     std::uint64_t magic = 0;
     std::uint32_t layout_version = 0;

@@ -51,7 +51,7 @@ private:
         : control_(std::move(control)), members_(members), recorders_(recorders) {}
 
     Mapping control_;
-    // Both numbers are copies, because another process could change them in the shared memory.
+    // `members_` and `recorders_` are copies, because another process could change these numbers in the shared memory.
     std::uint32_t members_;
     std::uint64_t recorders_;  // the offset of the first flight recorder; 0: there are no recorders
 };

@@ -15,10 +15,11 @@ struct Holder {
     std::uint64_t start_time = 0;
 };
 
-/// The shared memory of a job or of one of its process sets. It was found because processes have it open as a file.
+/// The shared memory of a job or of one of its process sets. find_arenas() finds it because processes have it open as a
+/// file.
 struct FoundArena {
     std::uint64_t inode = 0;
-    std::string path;  ///< /proc/<pid>/fd/<n>; usable as long as the process <pid> has the file open
+    std::string path;  ///< /proc/<pid>/fd/<n>; this path can be used as long as the process <pid> has the file open
     std::vector<Holder> holders;
 };
 

@@ -23,21 +23,23 @@ namespace fs = std::filesystem;
 constexpr const char* kNoteName = "rueda-job";
 /// The link /proc/<pid>/fd/<n> to a note has a target that begins with this text.
 constexpr std::string_view kNoteLink = "/memfd:rueda-job";
-/// How many parents are looked at. A program may be started by several scripts that call each other.
+/// The search goes up from a process through at most this many parents. There may be several, because a program may be
+/// started by scripts that call each other.
 constexpr int kMostParents = 32;
 
 bool is_ruedarun(std::int32_t pid) {
     std::error_code error;
     std::string name = fs::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
-    constexpr std::string_view kDeleted = " (deleted)";  // an installation has replaced the file meanwhile
+    constexpr std::string_view kDeleted = " (deleted)";  // the kernel appends this if the file of ruedarun was replaced
+                                                         // by an installation while ruedarun ran
     if (name.ends_with(kDeleted)) {
         name.resize(name.size() - kDeleted.size());
     }
     return name == "ruedarun";
 }
 
-/// Reads the note at this path. The process may have closed its descriptor meanwhile, and the path may then name a pipe
-/// or a socket of the process, from which nothing may be read.
+/// Reads the note at this path. Meanwhile the process may have replaced the file by a pipe or a socket with the same
+/// descriptor number. This function must not read from a pipe or socket, so it checks the kind of the file.
 std::optional<std::string> read_note(const std::string& path) {
     const base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     struct stat status {};
@@ -69,14 +71,14 @@ void JobNote::write(std::string_view text) {
             file.reset();
         }
     }
-    file_ = std::move(file);  // the former note exists until the new one is complete
+    file_ = std::move(file);  // the previous note stays until the new one is complete
 }
 
 std::optional<std::string> read_note_of(pid_t pid) {
     std::error_code error;
     fs::directory_iterator entry(fmt::format("/proc/{}/fd", pid), fs::directory_options::skip_permission_denied, error);
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-        std::error_code closed;  // the process may close the descriptor meanwhile
+        std::error_code closed;  // set if the process closes the descriptor meanwhile
         if (fs::read_symlink(entry->path(), closed).string().starts_with(kNoteLink)) {
             if (std::optional<std::string> text = read_note(entry->path().string())) {
                 return text;
@@ -86,8 +88,8 @@ std::optional<std::string> read_note_of(pid_t pid) {
     return std::nullopt;
 }
 
-/// Looks at the nearest ruedarun only: a ruedarun further up has started another job. In a container, ruedarun may be
-/// process 1, whose parent is 0.
+/// Searches only for the nearest ruedarun among the parents. A ruedarun further up has started another job. The search
+/// ends at a process whose parent is 0, for example process 1 of a container.
 std::optional<std::string> read_job_note(pid_t pid) {
     for (int i = 0; i < kMostParents && (pid = parent_of(pid).value_or(0)) > 0; ++i) {
         if (is_ruedarun(pid)) {

@@ -14,7 +14,8 @@
 
 namespace rueda::launcher {
 
-/// Returns a text that names a job on several hosts, for example "3f0c…@a,[::1]". No other job has the token.
+/// Returns a text that names a job on several hosts, for example "3f0c…@a,[::1]": a token that no other job has, and
+/// the hosts.
 [[nodiscard]] std::string describe_job(const std::string& token, const std::vector<std::string>& hosts);
 
 /// A note that a parent of ranks keeps for `rueda top`: on which hosts the job is now. The hosts of an elastic job

@@ -25,7 +25,8 @@ struct ProcessSample {
 struct RankSample {
     std::uint32_t member = 0;  ///< the rank's index in the job's shared memory
     std::int32_t rank = -1;
-    std::int32_t pid = 0;  ///< the number in this program's process namespace; 0: the process has ended
+    std::int32_t pid = 0;  ///< the number of the rank's process in this program's process namespace; 0: the process has
+                           ///< ended
     base::RankState state = base::RankState::absent;
     std::int64_t step = -1;  ///< the training step that the rank began last; -1: it has reported none
     std::string scope;       ///< the innermost scope (declared activity); empty outside any scope

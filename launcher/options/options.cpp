@@ -88,7 +88,7 @@ struct RawOptions {
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
 
-/// The only option with two values, as horovodrun has it. It may also be written as MIN,MAX.
+/// The only option that takes two values, as in horovodrun. The two values may also be written as MIN,MAX.
 constexpr std::string_view kCooldownName = "--blacklist-cooldown-range";
 
 /// Other long names that MPI launchers accept with one hyphen.
@@ -388,8 +388,8 @@ private:
         });
     }
 
-    /// Puts the options of the configuration file before those of the command line. If an option occurs twice, the
-    /// later one counts.
+    /// Puts the options of the configuration file before those of the command line. So if an option is in both, the one
+    /// on the command line counts.
     Status read_config() {
         const std::optional<std::string> name = config_name();
         if (!name) {
@@ -515,8 +515,8 @@ private:
         all.insert(all.end(), more.begin(), more.end());
     }
 
-    /// Puts variables from horovodrun's flags and from files before those of -x. If a variable occurs twice, the later
-    /// one counts.
+    /// Puts variables from horovodrun's flags and from files before those of -x. If a variable occurs several
+    /// times, the last value counts, so -x has precedence.
     Status read_env_files() {
         append(options_.exported, from_horovod_);
         for (const std::string& name : raw_.env_files) {

@@ -31,19 +31,19 @@ inline constexpr std::chrono::milliseconds kDefaultGrace{5000};
 /// has already notified every rank that it can reach.
 inline constexpr std::chrono::milliseconds kDefaultGraceAfterAbort{3000};
 
-/// The options of an elastic job (docs/design/0028-elastic-jobs.md). Empty: not given.
+/// The options of an elastic job (docs/design/0028-elastic-jobs.md). A member is empty if the option was not given.
 struct ElasticOptions {
     std::optional<int> least;      ///< value of --min-np
     std::optional<int> most;       ///< value of --max-np
-    std::string discovery_script;  ///< prints the hosts and their slots
+    std::string discovery_script;  ///< the script that prints the hosts and their slots
     std::optional<int> slots_per_host;
     std::optional<std::chrono::milliseconds> timeout;
     std::optional<int> resets;
     std::optional<std::chrono::milliseconds> cooldown_least;
     std::optional<std::chrono::milliseconds> cooldown_most;
 
-    /// Whether the options make the job elastic: a limit on the ranks, or a script that lists hosts. The other options
-    /// here only change a job that is elastic.
+    /// Whether the options make the job elastic. A limit on the number of ranks does this, and so does a script that
+    /// lists hosts. The other members only matter if the job is elastic.
     [[nodiscard]] bool make_elastic() const { return least || most || !discovery_script.empty(); }
 };
 
@@ -61,7 +61,7 @@ struct Options {
     bool torch_variables = true;   ///< whether ranks get RANK, WORLD_SIZE and similar variables
     bool thread_variables = true;  ///< whether ranks get OMP_NUM_THREADS and similar variables
     std::vector<std::string> mpi_args;
-    std::vector<ExportedVariable> exported;  ///< if a name occurs twice, the later one counts
+    std::vector<ExportedVariable> exported;  ///< the variables of -x; if a name occurs twice, the later one counts
     std::vector<std::string> interfaces;
     std::optional<int> ssh_port;
     std::string ssh_identity;

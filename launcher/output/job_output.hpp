@@ -148,8 +148,8 @@ private:
     OutputSink error_;
     std::size_t own_lines_ = 0;
     std::size_t passed_on_ = 0;
-    std::vector<RankDescriptors> files_;                             ///< indexed by rank; open_rank() moves the files
-                                                                     ///< out
+    std::vector<RankDescriptors> files_;                             ///< the output files of the ranks, indexed by
+                                                                     ///< rank; open_rank() moves a rank's files out
     std::vector<std::vector<std::unique_ptr<RankStream>>> streams_;  ///< indexed by rank
     std::set<std::string> failed_files_;                             ///< errors that were already reported
 };

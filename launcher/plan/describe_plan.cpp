@@ -18,7 +18,7 @@ std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
     std::string set;
     for (const EnvironmentChange& change : changes) {
         if (change.value && looks_like_a_secret(change.name)) {
-            // The value is not shown, because people copy these lines into logs.
+            // The value of a secret is not shown, because people copy these lines into logs.
             set += fmt::format(" {0}=\"${0}\"", change.name);
         } else if (change.value) {
             set += fmt::format(" {}", shell_quote(change.name + "=" + *change.value));
@@ -87,7 +87,7 @@ std::string as_comment(const std::string& text) {
 }
 
 /// Describes a job whose ranks are started by agents. Each agent waits for an order, which contains the secrets of the
-/// job. If the user pasted the commands, they would start nothing, so the lines are comments.
+/// job. Commands that a user pastes would get no order and start nothing. So the lines are printed as comments.
 std::string agent_commands(const LaunchPlan& plan) {
     std::string text =
         as_comment("ruedarun starts an agent on each host, and sends it the variables and the program; no MPI is used");

@@ -23,8 +23,8 @@ inline constexpr std::array<std::string_view, 3> kThreadVariables = {"OMP_NUM_TH
 /// and LLVM read this variable. Their default is 200: a rank that waits for other ranks would keep its cores busy all
 /// the time. The variable is set only if a rank has several threads.
 ///
-/// KMP_AFFINITY, which pins threads to cores, is not set. ruedarun lets all ranks of a host use the same cores, so
-/// every rank would pin its threads to the same ones. The main thread would be pinned, too, and threads that it starts
+/// KMP_AFFINITY, which pins threads to cores, is not set. ruedarun lets each rank use all cores of the host, so all
+/// ranks would pin their threads to the same cores. The main thread would be pinned, too, and threads that it starts
 /// later, such as those of a data loader, would share its core.
 inline constexpr std::string_view kBlockTimeVariable = "KMP_BLOCKTIME";
 
@@ -39,8 +39,8 @@ struct RankCores {
 };
 
 /// Finds the cores of this process, which must be a child of the launcher. If the launcher has bound this process to
-/// some cores, the launcher's own affinity mask still has all cores of the job on this host. `environment` is that of
-/// this process; see within_slurm_job().
+/// some cores, the launcher's own affinity mask still has all cores of the job on this host. `environment` is the
+/// environment of this process; see within_slurm_job().
 [[nodiscard]] RankCores find_rank_cores(const Environment& environment);
 
 /// Returns the cores without those that Slurm has not given to the job (SLURM_CPUS_ON_NODE). Under srun, the launcher

@@ -36,8 +36,8 @@ public:
         command_.words = {launcher.path};
     }
 
-    /// Adds the words, unless the user has given mpirun an argument for the same subject. Such an argument begins with
-    /// `subject` after its leading hyphens.
+    /// Adds the words, unless the user's arguments for mpirun already contain an option for the same purpose. Such an
+    /// option begins with `subject` after its leading hyphens.
     void add(std::string_view subject, std::initializer_list<std::string> words, const std::string& reason) {
         if (user_speaks_of(subject)) {
             command_.reasons.push_back(fmt::format("{}: left to --mpi-args", subject));

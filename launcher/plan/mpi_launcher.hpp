@@ -28,7 +28,7 @@ struct MpiLauncher {
 /// Everything that determines the arguments of mpirun.
 struct MpiRequest {
     int ranks = 1;
-    std::vector<HostShare> shares;  ///< empty: all ranks are on this host
+    std::vector<HostShare> shares;  ///< the hosts and their ranks; empty: all ranks are on this host
     /// whether a host has more ranks than cores; if empty, the supervisors (parents of ranks) find this out on each
     /// host (host_settings.hpp)
     std::optional<bool> more_ranks_than_cores = false;

@@ -29,7 +29,7 @@ namespace {
 constexpr std::string_view kControlPlane = "RUEDA_CONTROL_PLANE";
 
 /// Variables that say which rank a process is, and which GPUs it has. They are removed from the environment, because
-/// they may come from another job. If they stayed, every rank of this job would read the same rank number from them.
+/// they may come from another job. Otherwise every rank of this job would read the same rank number from them.
 constexpr std::array<std::string_view, 14> kIdentityVariables = {
     "RUEDA_RANK",
     "RUEDA_SIZE",
@@ -659,8 +659,8 @@ private:
         return {};
     }
 
-    /// Returns the arguments of each supervisor (the parent of a rank) after its first option. They are words about
-    /// GPUs, the names of variables that the supervisor does not set, and the program.
+    /// Returns the arguments of each supervisor (the parent of a rank) after its first option: words about GPUs, the
+    /// names of variables that the supervisor must not set, and the program.
     [[nodiscard]] std::vector<std::string> supervisor_arguments() const {
         std::vector<std::string> words = words_of(plan_.gpus);
         // If a user pastes the printed command of mpirun, no ruedarun controls the job. In this case, the supervisors
@@ -686,8 +686,8 @@ private:
         plan_.supervisor_arguments = supervisor_arguments();
         plan_.ssh = {options_.ssh_port, options_.ssh_identity};
         say("the ranks meet over TCP, and their data goes over UCX: there is no MPI");
-        // UCX_NET_DEVICES is not set from --network-interfaces: a host often has one network for connections such as
-        // those of ruedarun, and a faster one, such as InfiniBand, for data.
+        // UCX_NET_DEVICES is not set from --network-interfaces. A host often has one network for connections such as
+        // those of ruedarun, and a faster network, such as InfiniBand, for data.
         if (!plan_.interfaces.empty() && !user_set("UCX_NET_DEVICES")) {
             say("--network-interfaces concerns only ruedarun's connections; UCX_NET_DEVICES names the interfaces of "
                 "UCX");
@@ -706,8 +706,8 @@ private:
     /// is the agent's descriptor 0.
     void plan_host_agents() {
         plan_agents();
-        // The agent has a process group of its own, so its ranks are in the background of the terminal. The kernel
-        // stops a process of the background that reads the terminal.
+        // If standard input is a terminal, rank 0 must not read it. The agent has a process group of its own, so rank 0
+        // would be in the background of the terminal. The kernel stops a background process that reads the terminal.
         plan_.first_rank_reads_stdin = !around_.stdin_is_terminal;
         for (HostPlan& host : plan_.host_plans) {
             const std::vector<std::string> here = {around_.own_path, kAgentOption};

@@ -75,7 +75,7 @@ struct ElasticPlan {
     std::chrono::milliseconds timeout{600000};
     std::chrono::milliseconds cooldown_least{10000};
     std::chrono::milliseconds cooldown_most{600000};
-    std::string discovery_script;  ///< empty: the slots do not change
+    std::string discovery_script;  ///< the script that lists the hosts and their slots; empty: the slots do not change
     std::vector<Host> hosts;       ///< the hosts and their slots, if there is no script
     int slots_per_host = 0;        ///< the slots of hosts for which the script gives no number; 0: none
     bool may_use_other_hosts = false;
@@ -99,8 +99,8 @@ struct LaunchPlan {
     std::uint16_t master_port = 0;  ///< the value of MASTER_PORT; only for LaunchWay::direct, because otherwise the
                                     ///< parent of rank 0 (its supervisor) chooses a port
     std::set<std::string> user_variables;  ///< variables whose value the user has set; ruedarun does not change them
-    std::vector<std::string> mpirun;  ///< the complete command line of mpirun, which starts a supervisor for each rank;
-                                      ///< the supervisor starts the program
+    std::vector<std::string> mpirun;       ///< the complete command line of mpirun; mpirun starts a supervisor for each
+                                           ///< rank, and the supervisor starts the program
     std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
     std::vector<HostPlan> host_plans;          ///< only for LaunchWay::agents
     /// Only if agents start ranks (LaunchWay::agents, and elastic jobs): the arguments of each supervisor (a rank's
@@ -185,7 +185,8 @@ inline constexpr const char* kFirstGenerationVariable = "RUEDARUN_FIRST_GENERATI
 /// none of them.
 [[nodiscard]] std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, const TorchPlace& place,
                                                                const MasterAddress& master);
-/// Does the same as torch_environment() above, for a rank that ruedarun starts itself.
+/// Returns torchrun's variables for a rank that ruedarun starts itself, without those that the user has set. Returns
+/// nothing if the plan sets none of them.
 [[nodiscard]] std::vector<EnvironmentChange> torch_environment(const LaunchPlan& plan, int rank);
 
 /// Returns the environment after the changes.

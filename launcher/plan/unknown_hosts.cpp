@@ -24,7 +24,7 @@ namespace {
 /// The time limit for `ssh -G`. It reads only configuration files, but these may run programs of the user (Match exec).
 constexpr std::chrono::seconds kLongestQuestion{5};
 
-/// If one of these variables is set, mpirun possibly uses another program than ssh to connect to hosts.
+/// These variables, if they are set, may mean that mpirun connects to hosts by another program than ssh.
 constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent",
                                                         "OMPI_MCA_orte_rsh_agent",
                                                         "OMPI_MCA_plm",
@@ -34,8 +34,8 @@ constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent"
                                                         "HYDRA_LAUNCHER_EXEC",
                                                         "I_MPI_HYDRA_BOOTSTRAP",
                                                         "I_MPI_HYDRA_BOOTSTRAP_EXEC"};
-/// If --mpi-args contain one of these texts, mpirun possibly uses another program than ssh to connect to hosts, or
-/// reads the name of this program from a file.
+/// These texts in --mpi-args may mean that mpirun connects to hosts by another program than ssh, or that it reads the
+/// name of this program from a file.
 constexpr std::array<std::string_view, 6> kAgentOptions = {"agent",     "plm",        "launcher",
                                                            "bootstrap", "param_file", "--tune"};
 
@@ -53,7 +53,7 @@ void add_path_list(std::vector<std::string>& files, std::string_view list) {
 }
 
 /// Returns the files from which Open MPI and PRRTE (its launcher since version 5) read parameters: the user's files,
-/// and those of this mpirun's installation.
+/// and the files of this mpirun's installation.
 std::vector<std::string> parameter_files(const LaunchPlan& plan, const Environment& environment) {
     const std::string home = text_of(environment, "HOME");
     std::vector<std::string> files = {home + "/.openmpi/mca-params.conf", home + "/.prte/mca-params.conf"};

@@ -56,8 +56,7 @@ public:
         set.wake_at(deadline_);
     }
 
-    /// Whether the program must be ended. This is so if its output has ended, if its time limit has passed, or if it
-    /// has written too much.
+    /// Whether the program must be ended: its output has ended, its time limit has passed, or it has written too much.
     [[nodiscard]] bool is_over() const {
         return run_.in_time || Clock::now() >= deadline_ || run_.text.size() >= kLongestText;
     }
@@ -92,7 +91,8 @@ Result<std::vector<CapturedRun>> run_all_captured(const std::vector<std::vector<
                                                   std::size_t at_once) {
     const Clock::time_point end_of_all = Clock::now() + times.all;
     std::vector<CapturedRun> results(commands.size());
-    std::map<std::size_t, std::unique_ptr<Running>> running;  // indexed by the number of the command
+    std::map<std::size_t, std::unique_ptr<Running>> running;  // the running programs, indexed by the number of the
+                                                              // command
     std::size_t next = 0;
     Status status;
     const auto may_start = [&] { return next < commands.size() && status.is_ok() && Clock::now() < end_of_all; };

@@ -177,8 +177,8 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 std::vector<pid_t> children_of_this_process() {
     std::vector<pid_t> children;
-    // This code reads the parents of all processes. The file /proc/<pid>/task/<tid>/children would be simpler to read,
-    // but not every kernel has it.
+    // The parents of all processes are read. The file /proc/<pid>/task/<tid>/children would be simpler, but not every
+    // kernel has it.
     std::error_code error;
     std::filesystem::directory_iterator entry("/proc", error);
     for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -193,7 +193,7 @@ std::vector<pid_t> children_of_this_process() {
 void collect_ended_children(const std::function<void(pid_t pid, bool is_well)>& ends,
                             const std::function<void(pid_t pid, int wait_status)>& ended) {
     for (;;) {
-        siginfo_t info{};  // waitid() does not change it if no child has ended
+        siginfo_t info{};  // waitid() leaves `info` unchanged if no child has ended
         if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
             return;
         }
@@ -213,8 +213,8 @@ void end_leftover_children() {
     const auto begin = std::chrono::steady_clock::now();
     const auto passed = [&] { return std::chrono::steady_clock::now() - begin; };
     std::set<pid_t> asked;
-    // A pid that children_of_this_process() returns cannot belong to another process: the kernel does not reuse the pid
-    // of a child before the child's exit status is collected.
+    // A number in the result of children_of_this_process() cannot belong to another process. The kernel does not reuse
+    // the number of a child before the child's exit status is collected.
     while (reap_all() && passed() < kLongest) {
         const bool polite = passed() < kPolite;
         for (const pid_t pid : children_of_this_process()) {

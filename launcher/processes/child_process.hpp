@@ -15,7 +15,7 @@
 
 namespace rueda::launcher {
 
-/// A value for a descriptor: the child inherits the parent's descriptor with the same number.
+/// This value of a descriptor means that the child inherits the parent's descriptor with the same number (0, 1 or 2).
 inline constexpr int kInherit = -1;
 
 struct ChildSpec {
@@ -48,8 +48,8 @@ struct OutputPipe {
 [[nodiscard]] int exec_program(const std::string& file, const std::vector<std::string>& words,
                                const Environment& environment);
 
-/// Collects the exit statuses of all children that have ended. Calls `ends` for each child before its exit status is
-/// collected: until then, its number and that of its process group belong to no other process. Then calls `ended` with
+/// Collects the exit statuses of all children that have ended. Calls `ends` for each child before the child's exit
+/// status is collected. Until then, no other process or process group can get the same number. Then calls `ended` with
 /// the wait status. Does not block.
 void collect_ended_children(const std::function<void(pid_t pid, bool is_well)>& ends,
                             const std::function<void(pid_t pid, int wait_status)>& ended);

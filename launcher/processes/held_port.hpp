@@ -9,8 +9,8 @@
 
 namespace rueda::launcher {
 
-/// A TCP port of this host that is reserved for the program of rank 0, which listens at it later (MASTER_PORT, or
-/// RUEDA_RENDEZVOUS in a job without MPI on several hosts).
+/// A TCP port of this host that is reserved for rank 0. The program of rank 0 listens at it later: at MASTER_PORT or,
+/// in a job without MPI on several hosts, at the port in RUEDA_RENDEZVOUS.
 ///
 /// A socket reserves the port: it is bound to the port, does not listen, and allows reuse of its address. While this
 /// socket is open, the kernel does not give the port to a process that asks for an arbitrary free port, such as another

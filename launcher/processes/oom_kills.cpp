@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char* kWholeMachine = "/proc/vmstat";
 
-/// Reads the count in the first folder, which is that of the process's own control group. The other folders are of the
-/// enclosing groups, whose counts include other processes.
+/// Reads the count in the first folder, which belongs to the process's own control group. The other folders belong to
+/// the enclosing groups, whose counts include other processes.
 std::optional<OomKills> count_of_group(const base::FileReader& read, const std::vector<std::string>& folders,
                                        const char* file) {
     if (folders.empty()) {

@@ -17,7 +17,7 @@ namespace rueda::launcher {
 /// was the reason.
 struct OomKills {
     std::uint64_t processes = 0;
-    std::string counted_in;  ///< the file; empty if there is none
+    std::string counted_in;  ///< the file that contains the number of killed processes; empty if there is none
 };
 
 /// Reads the line "oom_kill N" of memory.events (control groups version 2), memory.oom_control (version 1) or

@@ -18,7 +18,8 @@ namespace {
 /// default.
 constexpr std::int64_t kSilenceLimitNs = 2'000'000'000;
 
-/// How often this program checks for answers. It polls, because nobody notifies it.
+/// How often this program checks for answers. It must check repeatedly, because a rank that has answered does not
+/// notify it.
 constexpr std::chrono::milliseconds kLookInterval{20};
 
 std::string lines_of_stack(const base::StackQuestions& questions, const RankSample& rank, std::int64_t now_ns) {

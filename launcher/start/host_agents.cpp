@@ -23,8 +23,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Returns a file in memory with this content, at whose beginning the next read begins. No other user can read it, and
-/// nothing has to be written while the other side reads.
+/// Returns a file in memory with this content, which the reader finds from its beginning. No other user can read the
+/// file. The whole content is in the file, so this process need not wait for the reader.
 Result<base::UniqueFd> file_in_memory(const std::string& text) {
     base::UniqueFd file(::memfd_create("ruedarun-order", MFD_CLOEXEC));
     if (!file.is_open()) {
@@ -44,8 +44,8 @@ Result<base::UniqueFd> file_in_memory(const std::string& text) {
     return file;
 }
 
-/// Returns the changes to the environment of the agent's login. On this host, the agent has the environment of ruedarun
-/// already.
+/// Returns the changes that the agent must make to the environment in which it starts. An agent on this host already
+/// has ruedarun's environment. An agent on another host has the environment of a login.
 std::vector<EnvironmentChange> variables_for(const LaunchPlan& plan, const Environment& own, const HostPlan& host) {
     if (host.is_here) {
         return plan.environment;
@@ -99,8 +99,8 @@ Status HostAgents::start_one(const LaunchPlan& plan, const StartContext& context
     spec.words = host.command;
     spec.file = host.command.front();
     if (host.is_here) {
-        // The standard input of the agent becomes rank 0's. The agent therefore reads the order from another
-        // descriptor.
+        // The agent passes its standard input on to rank 0. So the agent needs another descriptor from which it reads
+        // its order.
         spec.stdin_fd = plan.first_rank_reads_stdin ? kInherit : null.value();
         spec.kept_fd = file.value().value();
         spec.words.push_back(std::to_string(spec.kept_fd));

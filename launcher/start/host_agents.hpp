@@ -22,11 +22,11 @@ public:
     void signal(int signal_number) const override;
     [[nodiscard]] bool is_gone() const override;
 
-    /// For an elastic job, which starts agents while it runs: starts the agent of `host`, which starts the ranks that
-    /// `host` names. `local_ranks`: the number of ranks among which the host's cores are divided.
+    /// Starts the agent of one host while an elastic job runs. The agent starts the ranks that `host` names.
+    /// `local_ranks`: the number of ranks among which the host's cores are divided.
     [[nodiscard]] Status start_one(const LaunchPlan& plan, const StartContext& context,
                                    const std::vector<EnvironmentChange>& more, const HostPlan& host, int local_ranks);
-    /// Sends a signal to the process that leads to the agent that starts `first_rank`.
+    /// Sends a signal to the agent that starts `first_rank`, or to the ssh that leads to this agent.
     void signal_one(int first_rank, int signal_number) const;
 
 private:
@@ -37,7 +37,8 @@ private:
         base::UniqueFd errors;  ///< the reading end of a pipe, with the process's output
     };
 
-    /// A list, because callbacks refer to its elements while further agents are started.
+    /// The processes are in a list, so that pointers to them stay valid while further agents are started. Callbacks use
+    /// such pointers.
     std::list<Process> processes_;
 };
 

@@ -25,7 +25,8 @@ public:
 private:
     base::UniqueFd errors_;
     std::string temporary_folder_;  ///< the folder in which mpirun makes its temporary files
-    pid_t pid_ = 0;                 ///< 0: mpirun was not started, or its exit status was collected
+    pid_t pid_ = 0;                 ///< mpirun's process number; 0: mpirun was not started, or its exit status was
+                                    ///< collected
 };
 
 }  // namespace rueda::launcher

@@ -30,7 +30,7 @@ void raise_descriptor_limit(int ranks);
 
 /// The connections to ruedarun whose processes have not yet named their ranks. Any process of the network may make such
 /// a connection. Until the process has proved that it knows the secret of the job, only the messages of the handshake
-/// are read. If the process does not prove it, the connection is closed, and the job does not notice the process.
+/// are read. If the process does not prove this, the connection is closed. The process has no effect on the job.
 /// Threads: only one thread may use an object.
 class Newcomers {
 public:
@@ -40,8 +40,8 @@ public:
 
     Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits& limits = NewcomerLimits());
     /// Takes a new connection. If there are too many newcomers, closes the oldest connection whose process has not
-    /// proved that it knows the secret. A supervisor proves this at once, so the closed connection is that of a process
-    /// outside the job.
+    /// proved that it knows the secret. A supervisor of the job proves this at once, so the closed connection belongs
+    /// to a process outside the job.
     void accept(base::UniqueFd socket);
     void add_to(base::PollSet& set);
     /// Closes the connections whose time limit has passed.

@@ -31,19 +31,20 @@ public:
         std::chrono::milliseconds before_sigterm;
         std::chrono::milliseconds before_sigkill;
     };
-    /// Open MPI 4 exits within 0.1 s, or about 1 s if it has to clean up.
+    /// The times if the job has ended without a failure. Open MPI 4 exits within 0.1 s, or about 1 s if it has to clean
+    /// up.
     static constexpr Patience kLeaves{std::chrono::milliseconds(2000), std::chrono::milliseconds(1000)};
     /// The times if a rank has failed. After a failure, Open MPI 4 on several hosts often does not exit, because
     /// ruedarun has told it by parameters not to kill the other ranks. Only SIGKILL ends such an mpirun.
     static constexpr Patience kLeavesAfterFailure{std::chrono::milliseconds(500), std::chrono::milliseconds(1000)};
-    /// The times if a host does not answer. Then Open MPI 4 cannot exit in order, because it waits for its daemon on
-    /// that host. ssh would wait for TCP's time limit.
+    /// The times if a host does not answer. Open MPI 4 cannot exit normally in this case, because it waits for its
+    /// daemon on that host. An ssh to that host would wait for TCP's time limit.
     static constexpr Patience kLeavesAfterLoss{std::chrono::milliseconds(0), std::chrono::milliseconds(300)};
 
-    /// The end of one of the processes.
+    /// How one of the processes (mpirun, or the agent of a host) has ended.
     struct End {
         bool was_launcher = false;  ///< whether the process was mpirun, without which no rank can go on
-        int first_rank = 0;         ///< if the process was not mpirun: the ranks that the process has started
+        int first_rank = 0;         ///< if the process was not mpirun: the lowest rank that the process has started
         int ranks = 0;
         std::string text;  ///< what ended, for example "ssh b ended with exit status 255"
     };
@@ -53,7 +54,7 @@ public:
     /// The object calls this with the text that the processes write to their standard error.
     std::function<void(std::string_view)> on_error_text;
 
-    /// `more`: variables for the supervisors, which contain the secrets of the job.
+    /// Starts the processes. `more`: variables for the supervisors, which contain the secrets of the job.
     [[nodiscard]] virtual Status start(const LaunchPlan& plan, const StartContext& context,
                                        const std::vector<EnvironmentChange>& more) = 0;
     virtual void add_to(base::PollSet& set) = 0;

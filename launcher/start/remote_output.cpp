@@ -14,7 +14,8 @@ void RemoteOutput::take(JobOutput& output, int rank, const Frame& frame) {
 }
 
 void RemoteOutput::advance(const JobOutput& output, FrameLink& link) {
-    constexpr std::size_t kWorthAMessage = kOutputCredit / 4;  // one message allows many bytes, to save messages
+    constexpr std::size_t kWorthAMessage = kOutputCredit / 4;  // ruedarun allows many bytes with one message, so that
+                                                               // it need not send many messages
     if (!link.is_open()) {
         return;
     }

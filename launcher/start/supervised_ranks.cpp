@@ -29,8 +29,8 @@ namespace {
 /// during this time.
 constexpr std::chrono::seconds kLinkTime{8};
 
-/// Returns the variable that tells the ranks the hosts of the job. For a job on one host, removes this variable: if
-/// ruedarun runs in a rank of another job, the variable describes the other job.
+/// Returns the variable that tells the ranks the hosts of the job. For a job on one host, the variable is removed. If
+/// ruedarun runs in a rank of another job, the variable would describe that job.
 Result<EnvironmentChange> job_change(const LaunchPlan& plan) {
     if (plan.shares.empty()) {
         return EnvironmentChange{kJobVariable, std::nullopt};
@@ -125,8 +125,8 @@ void SupervisedRanks::add_to(base::PollSet& set) {
     }
 }
 
-/// Stores the link to a supervisor (the parent of a rank), which has proved that it knows the secret of the job. If its
-/// rank does not exist or has reported already, the link is closed.
+/// Stores the link to a supervisor (the parent of a rank), which has proved that it knows the secret of the job. If the
+/// supervisor's rank does not exist, or a supervisor of this rank has reported already, the link is closed.
 void SupervisedRanks::take_hello(FrameLink link, const Frame& hello) {
     const Greeting greeting = parse_greeting(hello.payload);
     const bool is_ours = hello.value >= 0 && hello.value < plan_.ranks;
@@ -161,8 +161,8 @@ Status SupervisedRanks::open_output(int rank) {
 }
 
 /// Tells the supervisors (the parents of ranks) to start their programs, after all supervisors have reported. Each
-/// program needs the address of rank 0 and the hosts of all ranks. ruedarun knows them only when all have reported, and
-/// when the other hosts have tried the addresses of rank 0's host.
+/// program needs the address of rank 0 and the hosts of all ranks. ruedarun knows these only after all supervisors have
+/// reported, and after the other hosts have tried the addresses of rank 0's host.
 void SupervisedRanks::welcome_when_ready() {
     const bool all = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.has_reported; });
     if (welcomed_ || start_failed_ || !all) {
@@ -253,8 +253,8 @@ std::string SupervisedRanks::master_address() const {
 }
 
 /// Returns the address from which rank 0's parent (its supervisor) has connected. If rank 0 runs on ruedarun's own
-/// host, returns the address of ruedarun's host to which a supervisor of another host has connected. If the hosts have
-/// several networks, hosts that have connected over another network may not reach this address.
+/// host, returns the address of ruedarun's host to which a supervisor of another host has connected. If there are
+/// several networks, a host that has connected over another network may not reach this address.
 std::string SupervisedRanks::usual_master_address() const {
     const ConnectionEnds first = ends_of_connection(ranks_.front().link.fd());
     if (first.own != first.peer) {
@@ -365,14 +365,15 @@ void SupervisedRanks::child_ended(pid_t pid, int wait_status) {
         start_failed_ = start_failed_ || !welcomed_;
     }
     for (Rank& rank : ranks_) {
-        rank.ended = rank.ended || !rank.link.is_open();  // without mpirun nothing can start ranks any more, so ranks
-                                                          // without a supervisor count as ended
+        rank.ended = rank.ended || !rank.link.is_open();  // only mpirun can start supervisors, so ranks without a
+                                                          // supervisor now count as ended
     }
 }
 
-/// Notes that the agent of a host, or its ssh, has ended. Ranks whose supervisors have reported do not need it any
-/// more: if they end, their links show it. The other ranks of the host will never start. After a failed start, and at
-/// the end of the job, ruedarun itself ends the agents.
+/// Called when the agent of a host, or the ssh to this agent, has ended. Ranks of the host whose supervisors have not
+/// reported will never start, so they count as ended. Ranks whose supervisors have reported do not need the agent any
+/// more: the links of these ranks show when they end. After a failed start, and at the end of the job, nothing is done,
+/// because ruedarun itself ends the agents.
 void SupervisedRanks::note_end(const RankStarter::End& end) {
     if (start_failed_ || starter_->is_released()) {
         return;
@@ -395,8 +396,8 @@ void SupervisedRanks::signal_ranks(int signal_number) {
         if (rank.link.is_open() && !rank.ended && welcomed_) {
             rank.link.send(FrameKind::deliver, signal_number);
         } else if (!welcomed_ && rank.has_reported &&
-                   ends_programs(signal_number)) {  // no program runs yet, so the rank
-                                                    // counts as ended by the signal
+                   ends_programs(signal_number)) {  // the program of this rank does not run yet, so the rank counts as
+                                                    // ended by the signal
             RankEnd end = end_of(number, signal_number);
             end.by_launcher = true;
             end_rank(std::move(end));

@@ -43,10 +43,11 @@ public:
 
 private:
     struct Rank {
-        FrameLink link;        ///< open from the supervisor's first frame until the supervisor has exited
+        FrameLink link;        ///< the link to the supervisor; it is open from the supervisor's first frame until the
+                               ///< supervisor has exited
         std::string host;      ///< the name that the supervisor reported, for messages
-        std::string host_key;  ///< this text is equal for all ranks of one host
-        std::string gpus;      ///< the GPUs of that host, as the supervisor reported them (rank_gpus.hpp)
+        std::string host_key;  ///< the host's key (host_key()), which is equal for all ranks of one host
+        std::string gpus;      ///< the GPUs of the rank's host, as the supervisor reported them (rank_gpus.hpp)
         pid_t pid = 0;         ///< the process number of the program on the rank's own host; 0: the program has not
                                ///< started
         bool has_reported = false;
@@ -79,7 +80,7 @@ private:
     const LaunchPlan& plan_;
     StartContext context_;
     JobOutput* output_ = nullptr;
-    std::optional<Newcomers> newcomers_;  ///< set by start(); empty if it has failed early
+    std::optional<Newcomers> newcomers_;  ///< set by start(); empty if start() failed early
     Acceptor acceptor_;
     std::unique_ptr<RankStarter> starter_;
     std::vector<Rank> ranks_;

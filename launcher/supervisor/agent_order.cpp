@@ -38,7 +38,8 @@ public:
         is_intact_ = is_intact_ && value && *value >= 0;
         return is_intact_ ? *value : 0;
     }
-    /// Takes the value of a variable: a text after a '=', or nothing, if the variable is removed.
+    /// Takes the value of a variable, which follows a '='. Returns nothing if the part is empty: the variable must then
+    /// be removed.
     std::optional<std::string> value() {
         const std::string_view text = part();
         is_intact_ = is_intact_ && (text.empty() || text.front() == '=');
@@ -69,7 +70,8 @@ std::string encode_order(const AgentOrder& order) {
     add_part(text, std::to_string(order.variables.size()));
     for (const EnvironmentChange& change : order.variables) {
         add_part(text, change.name);
-        add_part(text, change.value ? "=" + *change.value : "");  // without the '=', the variable is removed
+        add_part(text, change.value ? "=" + *change.value : "");  // an empty part means that the variable must be
+                                                                  // removed
     }
     add_part(text, kOrderEnd);
     return text;

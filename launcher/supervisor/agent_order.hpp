@@ -11,11 +11,12 @@
 
 namespace rueda::launcher {
 
-/// What the agent of a host must start. ruedarun sends it to the agent in a file that no other user can read, because
-/// it contains the secrets of the job: on this host as a file in memory, to other hosts through ssh.
+/// What the agent of a host must start. The order contains the secrets of the job, so no other user must be able to
+/// read it. An agent on this host gets the order as a file in memory. An agent on another host gets it through ssh.
 struct AgentOrder {
     std::string folder;                        ///< the folder in which the ranks run
-    int first_rank = 0;                        ///< the ranks of a host have consecutive numbers
+    int first_rank = 0;                        ///< the lowest rank that this agent starts; the ranks of an agent have
+                                               ///< consecutive numbers
     int ranks = 0;                             ///< the number of ranks that this agent starts
     int local_ranks = 0;                       ///< the number of ranks among which the host's cores are divided
     std::vector<std::string> arguments;        ///< the arguments of each supervisor: its options, "--", the program

@@ -80,7 +80,7 @@ bool FrameLink::close_when_silent() {
     ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
     const bool is_lost = silent_time(socket_.value()) >= kAnswerTime;
     if (is_lost) {
-        ::shutdown(socket_.value(), SHUT_RDWR);  // receive() then finds the end of the connection
+        ::shutdown(socket_.value(), SHUT_RDWR);  // after this call, receive() finds that the connection has ended
     }
     return is_lost;
 }

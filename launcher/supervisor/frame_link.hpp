@@ -34,8 +34,8 @@ class FrameLink {
 public:
     /// The largest payload of one frame, in bytes. A longer text is sent in several frames.
     static constexpr std::size_t kMostPayload = std::size_t{64} << 10;
-    /// If the queue is longer than this number of bytes, senders that are able to wait must wait, for example the
-    /// sender of a program's output.
+    /// If the queue is longer than this number of bytes, senders must pause if they can, for example the sender of a
+    /// program's output.
     static constexpr std::size_t kLongQueue = std::size_t{256} << 10;
 
     /// The time limit of close_when_silent(). Data is acknowledged and probes are answered by the kernel of the other

@@ -63,21 +63,22 @@ public:
         }
         ::signal(SIGPIPE, SIG_IGN);
         if (::chdir(order_.folder.c_str()) != 0) {
-            // mpirun does the same. The program may be found through PATH, and need not care in which folder it runs.
+            // The ranks run in another folder in this case, as with mpirun. For some programs this does no harm: they
+            // are found through PATH, and use no files of the folder.
             complain_as_agent(
                 fmt::format("the folder {} cannot be entered ({}); the ranks of this host run in the "
                             "folder of the login",
                             base::quote(order_.folder), std::generic_category().message(errno)));
         } else {
             order_.variables.push_back(
-                {"PWD", order_.folder});  // a shell would do the same; programs read this variable
+                {"PWD", order_.folder});  // a shell also sets PWD to its folder; programs read this variable
         }
         if (const Status started = start_supervisors(); !started.is_ok()) {
             complain_as_agent(started.message());
             signal_supervisors(SIGTERM);
             exit_status_ = kAgentFailed;
         }
-        // The kernel wakes this thread by SIGCHLD, at the latest when the last supervisor ends.
+        // This thread waits for signals. The kernel sends SIGCHLD when a supervisor ends.
         while (!supervisors_.empty()) {
             base::PollSet set;
             set.add(signals_.fd(), POLLIN, [this] { take_signals(); });
@@ -103,7 +104,7 @@ private:
                 changed_environment(environment, {{kAgentRankVariable, std::to_string(rank)},
                                                   {kAgentRanksVariable, std::to_string(order_.local_ranks)}});
             spec.stdin_fd = rank == 0 && has_input_ ? kInherit : null.value();
-            spec.death_signal = SIGTERM;  // a supervisor then ends its program
+            spec.death_signal = SIGTERM;  // when the supervisor gets SIGTERM, it ends its program
             spec.signal_mask = signals_.original_mask();
             const Result<pid_t> child = start_child(spec);
             RUEDA_RETURN_IF_FAILED(child.status());
@@ -137,7 +138,7 @@ private:
     }
 
     AgentOrder order_;
-    const bool has_input_;  ///< whether the standard input of this process is the one for rank 0
+    const bool has_input_;  ///< whether rank 0 gets the standard input of this process
     SignalInbox signals_;
     std::set<pid_t> supervisors_;
     int exit_status_ = 0;

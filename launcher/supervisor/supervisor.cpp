@@ -78,8 +78,8 @@ public:
             complain(status.message());
             return 1;
         }
-        // If a process that reads the output has ended, writing must fail with an error, and not end this process. The
-        // program gets the default action back.
+        // SIGPIPE is ignored. So if a process that reads the output has ended, a write fails with an error, and does
+        // not end this process. The program gets the default action of the signal back.
         ::signal(SIGPIPE, SIG_IGN);
         adopt_orphans();
         // If mpirun is killed, its children continue to run. Therefore this process asks the kernel to send it a signal
@@ -113,7 +113,8 @@ private:
         }
         link_ = FrameLink(std::move(connection).value());
         if (is_elastic_) {
-            // If ruedarun does not answer, it has given this host up as well, and the others go on without the program.
+            // If ruedarun does not answer, it has also stopped waiting for this host, and the job continues without
+            // this program.
             static_cast<void>(link_.close_when_silent());
         }
         secret_ = address.value().secret;
@@ -126,8 +127,9 @@ private:
         link_.send(FrameKind::hello, *rank_, encode_greeting(greeting));
     }
 
-    /// Tells ruedarun that the program of an elastic job waits for a place. Each generation needs new ports, because a
-    /// process of the previous one may still use the old ones. Any worker may become rank 0, so each reserves ports.
+    /// Tells ruedarun that the program of an elastic job waits for the next generation. Each time, new ports are
+    /// reserved, because a process of the previous generation may still use the old ones. Every supervisor reserves
+    /// ports, because its worker may become rank 0.
     void report_wait() {
         if (program_.take_wait()) {
             Greeting greeting{host_name(), hold(master_port_, "MASTER_PORT"), host_key(environment_), "", "", ""};
@@ -137,7 +139,8 @@ private:
     }
 
     /// In a job on several hosts, the supervisor of rank 0 lets the other supervisors find out which addresses of its
-    /// host they can reach. If the host has only one address, or cannot listen, no probe is needed or possible.
+    /// host they can reach. If the host has only one address, no such test is needed. If it cannot listen, no test is
+    /// possible.
     [[nodiscard]] std::string listen_for_reach_probes(const ControlAddress& ruedarun) {
         const bool is_one_host = ruedarun.endpoints.front().starts_with('@');
         if (is_one_host) {
@@ -314,7 +317,8 @@ private:
             return;
         }
         if (is_elastic_) {
-            // The others soon go on without this program. It must not write into the memory that they share with it.
+            // The other ranks soon continue without this program. So the program must not write any more into the
+            // memory that it shares with them.
             program_.signal(SIGKILL);
             return;
         }
@@ -404,13 +408,15 @@ private:
         return changed_environment(environment_, changes);
     }
 
-    /// Opens the line over which the program gets notifications. Returns whether the program can start. Without a line,
-    /// a worker of an elastic job would train alone, because it would not know that it belongs to a job.
+    /// Opens the socket (`rank_line`) over which the program gets notifications. Returns whether the program can start.
+    /// A worker of an elastic job cannot start without this socket: it would not learn that it belongs to a job, and
+    /// would train alone.
     [[nodiscard]] bool open_line() {
         if (!link_.is_open() || ranks_ < 1) {
             return true;
         }
-        // A worker of an elastic job has a number, which is no rank. It gets its rank when it waits for a place.
+        // In an elastic job, rank_ is the number of the worker and not a rank. The worker gets a rank when a generation
+        // is formed.
         const Status opened = program_.open_line(is_elastic_ ? 0 : *rank_, ranks_);
         if (!opened.is_ok()) {
             complain(
@@ -431,7 +437,8 @@ private:
                 launcher_ends_it_ = launcher_ends_it_ || ends_program;
                 program_.signal(number);
             } else if (ends_program) {
-                done_ = true;  // no program runs, so mpirun ended the job before the program's start or after its end
+                done_ = true;  // the program is not running, so mpirun has ended the job before the program's start or
+                               // after its end
                 exit_status_ = ended_ ? exit_status_ : 128 + number;
             }
         }
@@ -441,7 +448,8 @@ private:
         collect_ended_children(
             [this](pid_t pid, bool is_well) {
                 if (pid == program_.pid() && is_elastic_) {
-                    // An elastic job goes on, so nothing of a failed worker may still take part in the old generation.
+                    // The job continues without a worker that failed. So no process of this worker may still take part
+                    // in the old generation.
                     program_.end_group(is_being_ended_ || is_well);
                 }
             },
@@ -462,7 +470,7 @@ private:
         finish(exit_status_of(end));
         send(FrameKind::ended, wait_status, encode_report(end));
         if (!end.abort_reason.empty()) {
-            // the job is over, so this process must not wait long if ruedarun has become unreachable
+            // the job was aborted, so this process must not wait long for a ruedarun that has become unreachable
             link_.close_when_silent();
         }
     }
@@ -488,7 +496,8 @@ private:
     const bool is_elastic_ = environment_.contains(kGenerationVariable);
     SignalInbox signals_;
     std::string secret_;                     ///< the secret of the job; empty if there is no ruedarun
-    ReachListener reach_listener_;           ///< listens only on rank 0, and only until the programs start
+    ReachListener reach_listener_;           ///< for tests of rank 0's addresses; listens only on rank 0, and only
+                                             ///< until the programs start
     std::optional<ReachProbe> reach_probe_;  ///< set while this supervisor tries the addresses of rank 0's host
     FrameLink link_;                         ///< the link to ruedarun; closed if there is no ruedarun
     std::optional<std::vector<base::UniqueFd>> outputs_;  ///< descriptors that ruedarun sent, if it is on the same host

@@ -31,7 +31,8 @@ enum class FrameKind : std::uint32_t {
     descriptors = 12,
     probe_addresses = 13,    ///< from ruedarun, before `welcome`: try these addresses of rank 0's host; payload: from
                              ///< encode_endpoints() (reachability.hpp)
-    reached_addresses = 14,  ///< from the supervisor, as the answer; payload: those addresses that it has reached
+    reached_addresses = 14,  ///< from the supervisor, as the answer to `probe_addresses`; payload: those addresses that
+                             ///< it has reached
     waits = 15,      ///< from the supervisor of a worker of an elastic job: the program waits for a place in the
                      ///< next generation; payload: a Greeting, whose ports are reserved for this generation
     job_hosts = 16,  ///< from ruedarun, to the supervisor of a worker of an elastic job; payload: what a JobNote says
@@ -51,18 +52,18 @@ inline constexpr std::int32_t kStandardError = 2;
 struct Greeting {
     std::string host;               ///< the name of the supervisor's host, for messages
     std::uint16_t master_port = 0;  ///< a port that rank 0's supervisor has reserved for its program; 0: none
-    std::string host_key;           ///< this text is equal for all ranks of one host (network.hpp)
+    std::string host_key;           ///< the host's key (network.hpp), which is equal for all ranks of one host
     std::string gpus;  ///< the GPUs that CUDA shows on this host (rank_gpus.hpp); empty if they are not divided
     /// The addresses at which rank 0's supervisor can be reached, from encode_endpoints() (reachability.hpp). Empty for
     /// other ranks, and if all ranks are on one host.
     std::string endpoints;
-    std::string rendezvous;  ///< from rank 0's supervisor in a job without MPI, and from the supervisor of a worker of
-                             ///< an elastic job that waits: where the ranks meet if this rank is rank 0
+    std::string rendezvous;  ///< Where the ranks meet if this rank is rank 0. Rank 0's supervisor sends this in a job
+                             ///< without MPI. In an elastic job, the supervisor of each worker that waits sends it.
 };
 
 [[nodiscard]] std::string encode_greeting(const Greeting& greeting);
-/// Parses a greeting. It accepts any text; missing parts are empty. Characters in the host's name that could affect a
-/// terminal are replaced.
+/// Parses a greeting. Accepts any text; parts that are missing in the text become empty. Characters in the host's name
+/// that could affect a terminal are replaced.
 [[nodiscard]] Greeting parse_greeting(std::string_view text);
 
 /// Encodes the members by_launcher, steps, oom_kills and abort_reason of `end` as the payload of an `ended` frame.

@@ -25,7 +25,8 @@ struct LaunchedJob {
 /// Reads a text of the form that describe_job() returns. Pure.
 [[nodiscard]] std::optional<LaunchedJob> parse_launched_job(std::string_view text);
 
-/// Does the same as launched_job(), for a text in the form of /proc/<pid>/environ. Pure.
+/// Looks for kJobVariable in a text that has the form of /proc/<pid>/environ, and returns the job that it describes.
+/// Pure.
 [[nodiscard]] std::optional<LaunchedJob> read_launched_job(std::string_view environment);
 
 /// This mark, followed by a job's token, names the job on all its hosts.

@@ -27,8 +27,8 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
-/// A column that can be left out on a narrow terminal. It is left out if it would leave less room for the column DOING
-/// than `room_of_doing`, and also less room than DOING's longest text needs.
+/// A column that can be left out on a narrow terminal, to leave more room for the column DOING. It is left out if, with
+/// it, DOING would have less room than `room_of_doing` and less room than its longest text needs.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;
@@ -63,8 +63,8 @@ std::string name_of(std::int32_t whom) {
     return whom == kOtherHosts ? "other hosts" : whom == kAnyRank ? "any rank" : fmt::format("rank {}", whom);
 }
 
-/// Returns the ranks that this rank waited for, for example "rank 2". If the rank waited for several ranks, the text
-/// also says for each of them which part of the interval the wait took, for example "rank 2 40%, rank 3 10%".
+/// Returns the ranks that this rank waited for, for example "rank 2". If there are several, the text also says how long
+/// this rank waited for each of them, as a part of the interval: "rank 2 40%, rank 3 10%".
 std::string waited_for(const RankRow& row) {
     const double all = [&row] {
         std::int64_t sum = 0;

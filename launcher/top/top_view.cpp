@@ -13,19 +13,20 @@ namespace rueda::launcher {
 
 namespace {
 
-/// First condition for a straggler, a rank that delays the others: it made the other ranks wait during at least this
-/// part of the interval, on average. The ranks of every job differ a little. If the limit were smaller, such
+/// A straggler is a rank that delays the other ranks. First condition: on average, the other ranks waited for it during
+/// at least this part of the interval. The ranks of every job differ a little, and with a smaller limit such
 /// differences would mark ranks by chance.
 constexpr double kStragglerShare = 0.10;
 
-/// Second condition for a straggler: it waited itself for at most this part of the time that it made the other ranks
-/// wait. If two ranks are late alternately, neither of them is the cause. For example, on a machine with eight runnable
-/// threads for each core, two equal ranks waited for each other during 38 % and 14 % of the time.
+/// Second condition for a straggler (a rank that delays the other ranks): its own waiting time is at most this part of
+/// the time that it made the other ranks wait. If two ranks are late alternately, neither of them is the cause. For
+/// example, two equal ranks waited for each other during 38 % and 14 % of the time, on a machine with eight runnable
+/// threads for each core.
 constexpr double kStragglersOwnShare = 0.25;
 
-/// A rank seems bound by its input if, during at least this part of the interval, it neither computed nor was in Rueda
-/// or in a declared scope. The limit can be low, because a program that is busy with computing spends almost no time
-/// asleep outside of Rueda.
+/// A rank seems to wait for its input if it was idle during at least this part of the interval. Idle means: it did not
+/// compute, and was neither in Rueda nor in a declared scope. The limit can be low, because a program that is busy with
+/// computing spends almost no time asleep outside of Rueda.
 constexpr double kInputShare = 0.3;
 
 /// The view names a rank's oldest pending operation if the operation has been pending for at least this long.
@@ -125,8 +126,8 @@ void mark_stragglers(std::vector<RankRow>& rows, std::span<const RankWaits> wait
             continue;  // the rank has not joined the job yet
         }
         const double lost = share_lost_to(index, rows, waits);
-        // This rank may wait for another rank that waits for a message from this rank. In that case this rank causes
-        // its own wait, which is left out.
+        // This rank may wait for another rank that itself waits for a message from this rank. This rank then causes its
+        // own wait, so this wait does not count.
         const double own = waits[index].share() - waits[index].share_caused_by(rank);
         rows[index].is_straggler = lost >= kStragglerShare && own <= lost * kStragglersOwnShare;
     }

@@ -19,8 +19,8 @@ namespace rueda::launcher {
 /// A job at one moment, with what its ranks have recorded. All lists are in the order of `job.ranks`.
 struct TopSample {
     JobSample job;
-    std::vector<std::optional<base::RecordedCounters>> counters;  ///< empty: the rank has no flight recorder, or does
-                                                                  ///< not record yet
+    std::vector<std::optional<base::RecordedCounters>> counters;  ///< the counters of each rank; empty if the rank has
+                                                                  ///< no flight recorder, or does not record yet
     std::vector<RecordedRank> recorded;
 };
 
@@ -50,8 +50,8 @@ struct RankRow {
     std::optional<double> operations_per_second;
     std::optional<double> batches_per_second;
     std::optional<double> bytes_per_second;
-    std::optional<double> cpu_share;  ///< CPU time divided by the length of the interval; 1 means that one core was
-                                      ///< busy all the time
+    std::optional<double> cpu_share;  ///< the CPU time of the rank's process divided by the length of the interval; 1
+                                      ///< means that one core was busy all the time
     std::uint64_t resident_bytes = 0;
     std::string scope;
     std::string pending;  ///< the oldest pending operation, if it has waited long: "allreduce 'loss' for 12 s"

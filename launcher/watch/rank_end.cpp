@@ -98,7 +98,8 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         const bool is_known = end.lost && echo_ && !echo_->abort_reason.empty();
         const bool is_echo = end.by_launcher || !end.abort_reason.empty() || is_known;
         if (failed && is_echo) {
-            // If a rank reported a reason for an abort, its end explains more than the end of a rank that mpirun ended.
+            // The end of a rank that reported a reason for an abort explains more than the end of a rank that mpirun
+            // ended.
             const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
             echo_ = echo_ && !says_more ? echo_ : end;
         } else if (failed && better) {

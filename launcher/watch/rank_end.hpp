@@ -29,8 +29,8 @@ struct RankEnd {
     pid_t pid = 0;
     int wait_status = 0;
     std::string start_error;  ///< if not empty: the reason why the program could not be started
-    /// Whether mpirun sent a signal to the rank. If so, the end of this rank is only a consequence: if ruedarun finds
-    /// out why mpirun sent the signal, it reports that reason as the cause of the failure.
+    /// Whether mpirun sent a signal to the rank. If so, the end of this rank is only a consequence. The reason why
+    /// mpirun sent the signal is the cause of the failure, and ruedarun reports it if it is known.
     bool by_launcher = false;
     std::string host{};  ///< the rank's host; empty for this host
     bool lost = false;   ///< whether the connection to the rank's parent was lost before the parent reported the rank's

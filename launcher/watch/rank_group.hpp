@@ -30,8 +30,8 @@ public:
     /// Starts all ranks. If this fails, some ranks may be running; the caller ends them by signal_ranks(SIGKILL).
     [[nodiscard]] virtual Status start(JobOutput& output) = 0;
     virtual void add_to(base::PollSet& set) = 0;
-    /// Call this when a child has ended, before its exit status is collected. Until then, its number and that of its
-    /// process group belong to no other process. `is_well`: whether it has ended with exit status 0. The child need not
+    /// Call this when a child has ended, before its exit status is collected. Until then, no other process or process
+    /// group can get the same number. `is_well`: whether the child has ended with exit status 0. The child need not
     /// belong to the group.
     virtual void child_ends(pid_t /*pid*/, bool /*is_well*/) {}
     /// Call this when the exit status of a child was collected. The child need not belong to the group.

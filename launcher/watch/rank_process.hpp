@@ -37,7 +37,7 @@ public:
     void signal(int signal_number);
     /// Ends what the program has left behind in its process group: its helper processes, or the training program if the
     /// program was a script. Sends SIGTERM if `politely`, otherwise SIGKILL. Call this when the program has ended, but
-    /// before its exit status is collected: until then no other process can get its number.
+    /// before its exit status is collected. Until then, no other process group can get the same number.
     void end_group(bool politely) const;
     /// Returns how the program ended. Call this once, after waitpid() returned `wait_status` for pid().
     [[nodiscard]] RankEnd end(int rank, int wait_status);

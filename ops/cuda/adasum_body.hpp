@@ -64,7 +64,7 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
         }
         return sums;
     }
-    // At most one of the two sources is not null.
+    // At least one of the two sources is null. Only the squares of the other one, if it is not null, are added.
     const std::byte* const left = a != nullptr ? a : b;
     double square = 0;
     if (left != nullptr) {
@@ -79,8 +79,8 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
 /// The number of pairs (i, j) with i < j, or 1 if there is only one source: the pair of this source with itself.
 RUEDA_DEVICE std::uint64_t groups_of(std::uint32_t sources) { return sources == 1 ? 1 : pairs_of(sources - 1); }
 
-/// Computes parts of the dot products of sources. Each thread works on a pair of different sources. The threads of the
-/// pairs (i, i + 1) also compute the products of a source with itself.
+/// Computes parts of the dot products of sources. Each thread works on a pair of different sources. The products of a
+/// source with itself are computed by the threads of the pairs (i, i + 1).
 template <class Element>
 RUEDA_DEVICE void adasum_products(const AdasumArguments& arguments, const Place& place) {
     const std::uint32_t sources = arguments.source_count;
@@ -200,7 +200,7 @@ private:
         const double a_square = dot(a, a);
         const double b_square = dot(b, b);
         if (vanishes(a, a_square) || vanishes(b, b_square)) {
-            return;  // a sum counts as zero, so the weights stay unchanged and the result is a + b
+            return;  // one of the two nodes counts as zero, so the weights stay unchanged and the result is a + b
         }
         const double product = dot(a, b);
         scale(a, 1 - product / (2 * a_square));

@@ -63,8 +63,8 @@ RUEDA_DEVICE Place this_place() {
 }
 
 // The loads and stores of vectors are written in PTX. If they were written in C++, clang 14 would divide each into
-// four. The compiler can move such a load to a place after a store to another address. This does no harm, because no
-// kernel loads data that one of its threads has stored.
+// four. The compiler may move such a load behind a store that follows it in the code. This does no harm, because no
+// kernel loads data that one of its own threads has stored.
 RUEDA_DEVICE Vector load_vector(const std::byte* memory) {
     Vector v;
     asm("{ .reg .u64 at; cvta.to.global.u64 at, %4; ld.global.v4.u32 {%0, %1, %2, %3}, [at]; }"

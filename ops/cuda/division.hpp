@@ -32,7 +32,8 @@ public:
         const std::uint64_t past = address % kVectorBytes / size;
         head_ = past == 0 ? 0 : length_ - past;
     }
-    /// Takes a further pointer into account.
+    /// Takes a further pointer into account. If it cannot be aligned together with the first pointer, all elements
+    /// become singles.
     RUEDA_DEVICE void include(const std::byte* memory, std::size_t size) {
         const auto address = reinterpret_cast<std::uintptr_t>(memory);
         are_elements_aligned_ = are_elements_aligned_ && address % size == 0;

@@ -77,8 +77,8 @@ struct Float16 {
     static RUEDA_DEVICE Bits store(double v) { return store(static_cast<float>(shortened(v))); }
 
 #if defined(__CUDA_ARCH__)
-    // GPUs have instructions for both conversions. Their results are those of IEEE 754. The standard leaves only the
-    // bits of a NaN open, and this code defines them.
+    // GPUs have instructions for both conversions. Their results follow IEEE 754, which leaves only the bits of a NaN
+    // open. This code therefore sets the bits of a NaN itself.
     static RUEDA_DEVICE Lane load(Bits bits) {
         float v = 0;
         asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
@@ -120,20 +120,22 @@ struct Float16 {
 #endif
 };
 
-/// The 8-bit floats of the OCP specification, computed in float32. A larger number has larger bits, as in float32, and
-/// a float with kFraction bits of fraction and 7 − kFraction bits of exponent follows IEEE 754 except at the top of its
-/// range. kMost has the bits of the largest float32 that is rounded to a number. kOverflow is the pattern of larger
-/// results, and kNan the pattern of every NaN. If the two are equal, the type has no infinity.
+/// The 8-bit floats of the OCP specification, computed in float32. A float has kFraction bits of fraction and 7 −
+/// kFraction bits of exponent. It follows IEEE 754 except at the top of its range. As in float32, the bits of a larger
+/// number, read as an integer, are larger. Parameters:
+/// - kMost: the bits of the largest float32 that is rounded to a finite 8-bit number.
+/// - kOverflow: the bits of the result for larger numbers.
+/// - kNan: the bits of every NaN. If kOverflow equals kNan, the type has no infinity.
 template <std::uint32_t kFraction, std::uint32_t kMost, std::uint8_t kOverflow, std::uint8_t kNan>
 struct Float8 {
     using Bits = std::uint8_t;
     using Lane = float;
     static constexpr bool kHasInfinity = kOverflow != kNan;
     static constexpr std::uint32_t kShift = 23 - kFraction;
-    /// A field of exponent is larger by this number in float32.
+    /// The same number has an exponent field in float32 that is larger by kBias than its exponent field here.
     static constexpr std::uint32_t kBias = 128U - (1U << (6U - kFraction));
-    /// The exponent's field, in float32, of the smallest number. Smaller results than 2^(kFraction) times this number
-    /// are subnormal: integers times the smallest number.
+    /// The float32 exponent field of the smallest 8-bit number. Results below 2^kFraction times the smallest number are
+    /// subnormal: they are multiples of the smallest number.
     static constexpr std::uint32_t kSmallest = kBias + 1 - kFraction;
 
     static RUEDA_DEVICE Lane load(Bits bits) {
@@ -147,12 +149,13 @@ struct Float8 {
         }
         return bits_as<float>(sign | all);
     }
-    /// Has no branches, so that compilers for CPUs turn a loop of it into vector code.
+    /// This function has no branches, so that compilers for CPUs turn a loop of it into vector code.
     static RUEDA_DEVICE Bits store(Lane v) {
         const auto bits = bits_as<std::uint32_t>(v);
         const std::uint32_t sign = (bits & 0x80000000U) >> 24;
         const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-        // The last bit of this float32 stands for the smallest number, so the addition rounds to a multiple of it.
+        // kUnit has the bits of a float32 whose last bit stands for the smallest 8-bit number. So adding this float32
+        // rounds to a multiple of the smallest number.
         constexpr std::uint32_t kUnit = (kSmallest + 23) << 23;
         const float multiple = bits_as<float>(magnitude) + bits_as<float>(kUnit);
         const std::uint32_t subnormal = bits_as<std::uint32_t>(multiple) - kUnit;

@@ -14,8 +14,9 @@ struct Dimensions {
     std::uint32_t z = 1;
 };
 
-/// A kernel that runs on the host. It gets what cuLaunchKernel gets: `arguments` points to the addresses of the
-/// parameters, and each kernel has one. All memory is host memory. The threads run one after the other.
+/// A kernel that runs on the host. Its arguments are those of cuLaunchKernel: `arguments` points to an array with the
+/// addresses of the kernel's parameters. Each kernel has one parameter. All memory is host memory. The threads run one
+/// after the other.
 ///
 /// A load or store that a GPU would refuse, because the address is not aligned, ends the program with a message.
 using HostKernel = void (*)(Dimensions grid, Dimensions block, void** arguments);

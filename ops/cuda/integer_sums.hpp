@@ -12,8 +12,8 @@
 
 namespace rueda::ops::cuda {
 
-/// A signed integer of 128 bits in two's complement. Device code cannot use the compiler's own type: clang implements
-/// its division as a call of a library that GPUs do not have.
+/// A signed integer of 128 bits in two's complement. Device code cannot use the compiler's own 128-bit type: clang
+/// implements the division of this type as a call of a library that GPUs do not have.
 struct Sum128 {
     std::uint64_t low;
     std::uint64_t high;
@@ -68,9 +68,8 @@ RUEDA_DEVICE double as_double(const Sum128& sum) {
     const Magnitude128 m = magnitude_of(sum);
     double value = static_cast<double>(m.low);
     if (m.high != 0) {
-        // `top` becomes the 64 bits that begin with the highest bit that is set. The lowest bit of `top` is also set if
-        // any bit below these 64 bits is set. A double has only 53 bits, so this lowest bit only decides how the
-        // conversion rounds.
+        // `top` gets the 64 bits that begin with the highest bit that is set. If any bit below these 64 bits is set,
+        // the lowest bit of `top` is set too. This makes the conversion to a double (53 bits) round correctly.
         std::uint64_t top = m.high;
         std::uint64_t rest = m.low;
         double unit = 0x1p64;

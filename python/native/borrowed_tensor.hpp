@@ -23,9 +23,9 @@ public:
     /// false, with a Python error set, if the object is not a tensor or must not be written.
     [[nodiscard]] bool borrow(PyObject* object, bool writable);
     void give_back();
-    /// Does the same as give_back(), but only for memory that PyTorch has allocated. PyTorch's allocator gives freed
-    /// memory only to later work of the stream for which it was allocated. The allocators of other libraries may give
-    /// freed memory to other streams at once.
+    /// Gives the tensor back if PyTorch has allocated its memory; otherwise does nothing. PyTorch's allocator gives
+    /// freed memory only to later work of the stream for which it was allocated. The allocators of other libraries may
+    /// give freed memory to other streams at once.
     void give_back_to_torch();
     [[nodiscard]] const rueda_tensor& tensor() const { return tensor_; }
     /// Returns the device in whose memory the tensor is, and the stream on which it is ready.
@@ -38,7 +38,7 @@ private:
 
     // While this buffer is held, its owner cannot resize it. A mere reference to the owner would not prevent this.
     rueda_py_buffer buffer_{};
-    Ref owner_;  // a TensorView or a PyTorch tensor
+    Ref owner_;  // the TensorView or the PyTorch tensor that owns the memory
     rueda_tensor tensor_{};
     rueda_device_stream device_{RUEDA_CPU, 0, nullptr};
     std::int64_t shape_[RUEDA_MAX_DIMENSIONS];  // used only for a PyTorch tensor; otherwise uninitialised

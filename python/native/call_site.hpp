@@ -17,7 +17,7 @@ struct CallSite {
 /// call site adds microseconds to each call.
 void note_if_call_sites_are_wanted();
 [[nodiscard]] bool call_sites_are_wanted();
-/// Returns the place of the innermost frame that belongs neither to the package rueda nor to PyTorch.
+/// Returns the file and the line of the innermost frame that belongs neither to the package rueda nor to PyTorch.
 /// (torch.distributed calls Rueda from PyTorch's code.) If there is no such frame, returns the innermost frame of
 /// PyTorch. If there is none either, the file is null.
 [[nodiscard]] CallSite calling_site();

@@ -13,8 +13,8 @@
 
 namespace rueda::python {
 
-/// The name of the capsules with a T, and the function that frees a T. Each kind of object specialises this template
-/// with the members kName and free().
+/// For each type T of objects of the C interface: the name of the capsules that contain a T, and the function that
+/// frees a T. Each T specialises this template with the members kName and free().
 template <class T>
 struct Held;
 
@@ -46,8 +46,8 @@ PyObject* capsule_of(T* object) {
     return capsule;
 }
 
-/// Calls `open` with the place for a T, without the GIL, and returns a capsule with this object. `open` returns a
-/// status code.
+/// Calls `open` without the GIL. `open` makes a T, stores its address, and returns a status code. Returns a capsule
+/// with the T; after a failure null, with a Python error set.
 template <class T, class Open>
 PyObject* capsule_from(const Open& open) {
     T* object = nullptr;
@@ -62,7 +62,8 @@ bool succeeds_with(PyObject* capsule, const Body& body) {
     return object != nullptr && succeeds([&] { return body(object); });
 }
 
-/// Does the same, and returns None. After a failure, returns null.
+/// Calls `body` with the capsule's object, without the GIL. Returns None; after a failure null, with a Python error
+/// set.
 template <class T, class Body>
 PyObject* none_after(PyObject* capsule, const Body& body) {
     if (!succeeds_with<T>(capsule, body)) {
@@ -71,7 +72,8 @@ PyObject* none_after(PyObject* capsule, const Body& body) {
     Py_RETURN_NONE;
 }
 
-/// Does the same for a function that also returns a text, which `free` frees. Returns the text.
+/// Calls `body` with the capsule's object and the address of a text, without the GIL. Returns the text that `body` has
+/// stored as a Python text, and frees it with `free`. After a failure, returns null with a Python error set.
 template <class T, class Body>
 PyObject* text_from(PyObject* capsule, const Body& body, void (*free)(char*)) {
     char* text = nullptr;

@@ -25,8 +25,9 @@ struct Held<rueda_checkpoint_claim> {
 
 namespace {
 
-/// The tensors of a list of tuples (name, tensor), or the parts of a list of tuples (name, tensor, number of the first
-/// row, number of rows of the whole tensor). They stay borrowed as long as this object lives.
+/// Borrows the tensors in a list of tuples. The tuples are (name, tensor) or, for parts of tensors, (name, tensor,
+/// number of the first row, number of rows of the whole tensor). The tensors stay borrowed as long as this object
+/// lives.
 template <class Each>
 class Borrowed {
 public:
@@ -89,7 +90,7 @@ PyObject* checkpoint_create_folder(PyObject* /*module*/, PyObject* folder) {
     Py_RETURN_NONE;
 }
 
-/// A snapshot with the Python objects to which its pointers point.
+/// A snapshot of the C interface, and the Python objects that own the memory to which its pointers point.
 struct Snapshot {
     /// Arguments: (folder as bytes, step, model, state, values, metric or None, better, max_to_keep, size)
     [[nodiscard]] bool parse(PyObject* args) {
@@ -124,8 +125,8 @@ struct Snapshot {
     NamedTensors state_tensors;
 };
 
-/// Returns the text, or None if there is no text or if the memory does not suffice for it. The checkpoint is complete,
-/// so this must not become an error: the manager removes a checkpoint that failed.
+/// Returns the text, or None if there is no text or if the memory does not suffice for it. In both cases the checkpoint
+/// is complete. After an error, the manager would remove the checkpoint, so this function raises none.
 PyObject* take_pruning_failure(char* text) {
     PyObject* const taken = take_text(text, rueda_checkpoint_free_text);
     if (taken == nullptr) {

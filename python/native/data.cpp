@@ -15,7 +15,7 @@ template <>
 struct Held<rueda_data_pipeline> {
     static constexpr const char* kName = "rueda.data_pipeline";
     static void free(rueda_data_pipeline* pipeline) {
-        const WithoutGil released;  // closing waits for the threads of the pipeline
+        const WithoutGil released;  // without the GIL, because closing waits for the threads of the pipeline
         rueda_data_close(pipeline);
     }
 };
@@ -23,7 +23,7 @@ template <>
 struct Held<rueda_data_batch> {
     static constexpr const char* kName = "rueda.data_batch";
     static void free(rueda_data_batch* batch) {
-        const WithoutGil released;  // the last batch of a closed pipeline may wait for a GPU
+        const WithoutGil released;  // without the GIL, because the last batch of a closed pipeline may wait for a GPU
         rueda_data_batch_release(batch);
     }
 };
@@ -44,8 +44,8 @@ bool contents_in(PyObject* list, std::vector<rueda_data_bytes>& contents) {
     return count >= 0;
 }
 
-/// Arguments: (options as a JSON text, list of the vocabularies that its stages use, list of the bytes of its memory
-/// sources). Opens a pipeline and returns a capsule with it.
+/// Arguments: (options as a JSON text, list of the vocabularies that the pipeline's stages use, list of the bytes of
+/// its memory sources). Opens a pipeline. Returns a capsule with the pipeline.
 PyObject* data_open(PyObject* /*module*/, PyObject* args) {
     const char* text = nullptr;
     PyObject* list = nullptr;
@@ -63,7 +63,7 @@ PyObject* data_open(PyObject* /*module*/, PyObject* args) {
 }
 
 /// Arguments: (pipeline, seconds). Waits until data_next() can return without blocking, but not longer than `seconds`.
-/// Returns true if data_next() can do this.
+/// Returns true if data_next() would not block.
 PyObject* data_wait(PyObject* /*module*/, PyObject* args) {
     PyObject* capsule = nullptr;
     double seconds = 0;

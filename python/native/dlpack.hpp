@@ -48,7 +48,8 @@ struct Tensor {
     std::int32_t ndim;
     DataType dtype;
     std::int64_t* shape;
-    std::int64_t* strides;  // counted in elements; in version 0, null means dense
+    std::int64_t* strides;  // the stride of each dimension, in elements; in version 0, null means that the tensor is
+                            // dense
     std::uint64_t byte_offset;
 };
 

@@ -204,7 +204,8 @@ PyObject* waits_for(PyObject* self, PyObject* /*unused*/) {
     return PyUnicode_FromString(operation_of(self).waits_for().c_str());
 }
 
-/// Calls one callback. As in concurrent.futures, an exception in it is not raised: sys.unraisablehook reports it.
+/// Calls one callback. If the callback raises an exception, sys.unraisablehook reports it, and it is not raised further
+/// (as in concurrent.futures).
 void call_with(PyObject* callback, PyObject* self) {
     const CallbackScope scope;
     const Ref returned = Ref::taken(PyObject_CallFunctionObjArgs(callback, self, static_cast<void*>(nullptr)));

@@ -22,8 +22,8 @@ std::vector<std::unique_ptr<InFlight>>& abandoned() {
     return *operations;
 }
 
-/// The join whose wait was interrupted, or null. Never destroyed, for the same reason as the list of abandoned
-/// operations.
+/// The join whose wait was interrupted, or null. It is never destroyed, because its destructor needs the Python
+/// interpreter, which ends before static objects are destroyed.
 std::unique_ptr<InFlight>& interrupted_join() {
     static auto* const join = new std::unique_ptr<InFlight>;
     return *join;
@@ -115,11 +115,12 @@ void InFlight::give_tensors_back() {
 }
 
 void InFlight::give_tensors_back_in(void* stream) {
-    // From here on, `stream` waits for the operation. If `stream` is the stream of the call, all later work in this
-    // stream comes after the operation. PyTorch's allocator gives freed memory only to later work of the stream for
-    // which it was allocated, so memory of PyTorch may be freed now (give_back_to_torch()). If another stream waits,
-    // later work in the stream of the call may overlap with the operation. So in this case, and for memory of other
-    // allocators, the tensors stay borrowed until the GPU has done the operation (abandon()).
+    // From here on, `stream` waits for the operation. First case: `stream` is the stream of the call. Then all later
+    // work in this stream runs after the operation. PyTorch's allocator gives freed memory only to later work of the
+    // stream for which it was allocated, so memory of PyTorch may be freed now (give_back_to_torch()). Second case:
+    // `stream` is another stream. Then later work in the stream of the call may overlap with the operation. So in this
+    // case, and for memory of other allocators, the tensors stay borrowed until the GPU has done the operation
+    // (abandon()).
     if (stream != device.stream) {
         return;
     }

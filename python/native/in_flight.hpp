@@ -21,9 +21,11 @@ inline constexpr double kSignalSlice = 0.1;
 /// caller keeps the object alive.
 struct InFlight {
     BorrowedTensor input;
-    BorrowedTensor output;              // empty if the operation is in place
-    std::vector<BorrowedTensor> group;  // all inputs, then those outputs that are not also inputs
-    Ref name;                           // a str, a TensorSlot (which stays alive by this reference), or None
+    BorrowedTensor output;              // the output; empty if the operation is in place
+    std::vector<BorrowedTensor> group;  // the tensors of a group: all inputs, then those outputs that are not also
+                                        // inputs
+    Ref name;                           // the operation's name: a str, a TensorSlot (which this reference keeps alive),
+                                        // or None
     /// The operation's result; or, if makes_result is set, a function that makes the result. The function is called
     /// with (memory, shape, dtype, received splits). For a group it is called with a list of (memory, shape, dtype).
     Ref result;
@@ -36,7 +38,8 @@ struct InFlight {
     rueda_device_stream device{RUEDA_CPU, 0, nullptr};
     // a slot for the operation's name
     std::unique_ptr<rueda_slot, decltype(&rueda_slot_destroy)> slot{nullptr, &rueda_slot_destroy};
-    Ref callbacks;  // a list; null before the first add_done_callback() and after the callbacks were called
+    Ref callbacks;  // the callbacks, as a list; null before the first add_done_callback() and after the callbacks were
+                    // called
     SharedHandle handle;
 
     /// The value that wait() returns if a Python exception is set. Either a signal handler raised the exception, or a
@@ -47,8 +50,8 @@ struct InFlight {
     /// passed; a negative value means no limit. Returns kRaised if a Python exception is set. Python's signal handlers
     /// run within 100 ms.
     [[nodiscard]] int wait(double timeout_seconds);
-    /// Like wait(), but does not wait for the GPU: blocks until the GPU has got the work of the operation, and makes
-    /// `stream`, a stream of the operation's device, wait for the operation's end.
+    /// Like wait(), but does not wait for the GPU: blocks until the GPU has got the work of the operation. Makes
+    /// `stream`, a stream of the operation's device, wait for the end of the operation.
     [[nodiscard]] int wait_on_stream(void* stream, double timeout_seconds);
     /// Like wait(), but blocks at most for about `seconds`, and runs no signal handlers. Returns true if the operation
     /// has ended.
@@ -57,7 +60,7 @@ struct InFlight {
     [[nodiscard]] bool has_ended();
     /// Returns the result of a successful operation as a new reference; on failure, null with an error set.
     [[nodiscard]] PyObject* conclude();
-    /// Like conclude(), after wait_on_stream(stream).
+    /// Returns the result like conclude(), if the caller has called wait_on_stream(stream) instead of wait().
     [[nodiscard]] PyObject* conclude_on_stream(void* stream);
     /// Returns a text that says which ranks have announced the pending operation and which have not. Returns "" if this
     /// is not known.

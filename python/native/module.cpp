@@ -144,8 +144,8 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
     }
 }
 
-/// Makes the process end with a status other than 0. It is needed at the end of the interpreter: if one of its last
-/// handlers raises an exception, the interpreter still ends with status 0.
+/// Makes the process end with a status other than 0. It is needed at the end of the interpreter. Without it, the
+/// interpreter would end with status 0 even if one of its last handlers raised an exception.
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
@@ -170,7 +170,7 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
-/// Looking for the GPUs may take a second, so other Python threads run meanwhile.
+/// It may take a second to look for the GPUs, so other Python threads can run meanwhile.
 PyObject* local_device(PyObject* /*module*/, PyObject* /*unused*/) {
     int index = 0;
     int status = RUEDA_OK;
@@ -200,7 +200,7 @@ PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
 PyObject* is_elastic(PyObject* /*module*/, PyObject* /*unused*/) { return PyBool_FromLong(rueda_is_elastic()); }
 
 /// Argument: the name of a variable. Returns its value in the environment of the C library, or None. os.environ does
-/// not show what init() has changed there.
+/// not show the variables that init() has changed.
 PyObject* environment_value(PyObject* /*module*/, PyObject* name) {
     const char* const text = PyUnicode_AsUTF8AndSize(name, nullptr);
     if (text == nullptr) {
@@ -318,8 +318,8 @@ PyObject* adopt_traceback_handler(PyObject* /*module*/, PyObject* given) {
                                                            : nullptr;
 }
 
-/// Argument: a list of int. Makes a process set by `add`, and returns its number. Blocks until all ranks that must take
-/// part have called it.
+/// Argument: a list of ranks (a list of int). Calls the C function `add`, which makes a process set, and returns the
+/// set's number. Blocks until all ranks that must take part have made this call.
 template <int (*add)(const std::int32_t*, std::size_t, std::int32_t*)>
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;

@@ -69,9 +69,9 @@ bool has_arguments(const char* function, Py_ssize_t count, Py_ssize_t expected) 
     return count == expected;
 }
 
-/// The device of tensors in the CPU's memory that contain the numbers of rows of tensors on a GPU. If another rank
-/// calls the operation with a tensor of the CPU, this makes the ranks disagree about the device.
-/// core/operations/requests.cpp knows the index.
+/// A device with a special index. It marks tensors in the CPU's memory that contain the numbers of rows of tensors on a
+/// GPU. If another rank calls the operation with an ordinary tensor of the CPU, the devices of the ranks differ, so the
+/// ranks report a Mismatch. core/operations/requests.cpp uses the same index.
 constexpr rueda_device_stream kRowsOfGpu{RUEDA_CPU, std::numeric_limits<std::int32_t>::min(), nullptr};
 
 Operation new_operation(PyObject* name, PyObject* result, bool makes_result) {
@@ -226,7 +226,7 @@ bool borrow_inputs(Call& call, InFlight& operation, PyObject* inputs, std::vecto
 }
 
 /// Arguments: (inputs, name, result, process_set). Rueda allocates the outputs, and the function `result` makes the
-/// caller's result from them. With `is_exchange`, the inputs are numbers of rows of tensors on a GPU.
+/// caller's result from them. If `is_exchange` is true, the inputs contain the numbers of rows of tensors on a GPU.
 template <bool is_exchange>
 PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
@@ -311,8 +311,8 @@ PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
 }
 
 /// Arguments: (input, output or None, name, result, process_set). Without an output, Rueda allocates the memory, and
-/// the function `result` makes the caller's array from it. With `is_exchange`, the input has numbers of rows of tensors
-/// on a GPU.
+/// the function `result` makes the caller's array from it. If `is_exchange` is true, the input contains the numbers of
+/// rows of tensors on a GPU.
 template <bool is_exchange>
 PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;
@@ -381,8 +381,8 @@ const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& sp
 }
 
 /// Arguments: (input, output or None, splits or None, name, result, process_set). The function `result` is always
-/// called, because it also returns the received splits. With `is_exchange`, the input has numbers of rows of tensors on
-/// a GPU.
+/// called, because it also returns the received splits. If `is_exchange` is true, the input contains the numbers of
+/// rows of tensors on a GPU.
 template <bool is_exchange>
 PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     Call call;

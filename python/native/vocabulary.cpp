@@ -44,7 +44,8 @@ bool terms_in(PyObject* tuple, rueda_data_terms& terms) {
     return true;
 }
 
-/// Makes bytes of those that a function of the C interface returned, and frees these.
+/// Copies the bytes that a function of the C interface returned into a Python bytes object, and frees the original
+/// bytes.
 PyObject* take_bytes(char* bytes, std::size_t size) {
     PyObject* const taken = PyBytes_FromStringAndSize(bytes, static_cast<Py_ssize_t>(size));
     rueda_data_free_text(bytes);

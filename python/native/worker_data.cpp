@@ -57,7 +57,7 @@ PyObject* data_pin(PyObject* /*module*/, PyObject* args) {
     return capsule;
 }
 
-/// Argument: the capsule. Notes that the work in the legacy default stream may use the memory.
+/// Argument: the capsule. Records that work that is now in the GPU's legacy default stream may use the pinned memory.
 PyObject* data_pinned_note_work(PyObject* /*module*/, PyObject* capsule) {
     rueda_data_pinned* const pinned = pinned_in(capsule);
     if (pinned == nullptr || !succeeds([&] { return rueda_data_pinned_note_work(pinned, nullptr); })) {

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 # In seconds: how long the thread blocks on the oldest operation before it checks all other operations.
 _SLICE = 0.0005
-# In seconds: how long the thread continues to block in this way after the last operation started or ended.
+# In seconds: if no operation was started or ended for this time, the thread stops blocking on operations, and sleeps.
 _HURRY = 0.01
 # In seconds: how long the thread sleeps between two checks after it has stopped blocking. A check takes about 50
 # microseconds.
@@ -82,7 +82,9 @@ class _Watcher:
                     hurries = True
                     hurries_until = time.monotonic() + _HURRY
                 if not pending:
-                    self._thread = None  # the lock is held here, so the next watch() starts a new thread
+                    # This thread still holds the lock, so watch() cannot add an operation before this line; after it,
+                    # watch() starts a new thread.
+                    self._thread = None
                     return
                 hurries = hurries or self._stopping
             pending[0].handle._wait_a_while(_SLICE if hurries else 0)

@@ -193,8 +193,8 @@ def broadcast_async_(
 
 @blocking_form_of(broadcast_async_)
 def broadcast_() -> None:
-    """Like broadcast(), but in place: the tensor gets the root's values. It must be contiguous and writable, also on
-    the root.
+    """Like broadcast(), but in place: the root's values are written to the tensor. The tensor must be contiguous and
+    writable, also on the root.
 
     Returns:
         The tensor itself.
@@ -340,10 +340,10 @@ def join(*, average: Literal["all", "active"] = "all") -> int:
     """Call this function on a rank that has no more batches while other ranks still have some. The call blocks until
     every rank of the job has called this function ("has joined").
 
-    Meanwhile the allreduces and barriers of the other ranks complete without this rank, in the world and in every
-    process set that it belongs to. Operations that need data from every rank (broadcast, allgather, alltoall,
+    While this call blocks, the allreduces and barriers of the other ranks complete without this rank, in the world
+    and in every process set of this rank. Operations that need data from every rank (broadcast, allgather, alltoall,
     reducescatter, gather, scatter, reduce) fail with InvalidArgument on all their ranks. Operations that this rank
-    started earlier complete as usual. Operations that other threads of this rank start meanwhile are refused. If a
+    started earlier complete as usual. Until join() returns, other threads of this rank cannot start operations. If a
     signal handler raises an exception, this rank stays joined, and another join() continues the wait.
 
     Args:

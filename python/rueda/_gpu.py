@@ -15,9 +15,9 @@ from rueda._native import TensorView
 from rueda.errors import InvalidArgument, Unsupported
 from rueda.types import DType
 
-# The driver's CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, which asks for the number of an address's device.
+# The driver's CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, which asks for the number of the device to which an address belongs.
 _DEVICE_ORDINAL = 9
-# Numbers of DLPack for device types.
+# The numbers by which DLPack names device types.
 _CUDA_DEVICES = (2, 13)
 
 #: The types of elements, by the text in __cuda_array_interface__.
@@ -51,8 +51,8 @@ def cuda_stream(stream: Any) -> Iterator[None]:
     """Sets the CUDA stream of this thread's operations within a scope. Outside of such a scope, operations use the
     default stream.
 
-    Rueda reads a tensor only after the work that was in this stream before the call. The scope does not matter for
-    tensors of PyTorch if ``rueda.torch`` was imported: for these, Rueda uses PyTorch's current stream.
+    Rueda reads a tensor only after the GPU has done the work that was in this stream before the call. The scope does
+    not matter for tensors of PyTorch if ``rueda.torch`` was imported: for these, Rueda uses PyTorch's current stream.
 
     Args:
         stream: a stream of CuPy, Numba, PyTorch or cuda.core, or its address.

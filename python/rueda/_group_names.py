@@ -15,8 +15,8 @@ from rueda.errors import DuplicateName
 # After this number of groups, the names repeat. Rueda already knows repeated names, and need not negotiate them again.
 _NAMES = 64
 
-# How many groups without a name were started, for each process set. The key is the set's number. A common count would
-# differ between the members of a set, because they may belong to different other sets.
+# How many groups without a name were started, for each process set. The key is the set's number. One count for all sets
+# would not do: two members of a set may also belong to different other sets, so their counts would differ.
 _started: dict[int, int] = {}
 # A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks while a
 # thread holds the lock. The lock is reentrant, because a signal handler of this thread may start a group, too.

@@ -59,7 +59,8 @@ def init(
     comm: Iterable[int] | object | None = None,
     process_sets: Iterable[ProcessSet | Iterable[int]] | str | None = None,
 ) -> None:
-    """Joins the other processes of the job. All of them must call this function. It blocks until all have called it.
+    """Joins the other processes of the job. All of them must call this function. The function blocks until all
+    processes have called it.
 
     Without a launcher, the job is this process alone. A second call does nothing. After shutdown(), init() may be
     called again, unless the job was aborted. In an elastic job (``ruedarun --min-np``), init() may be called again even
@@ -107,7 +108,7 @@ def init(
 
 
 _jobs = 0
-#: The numbers of the jobs that were aborted, and that this process has left.
+#: The numbers of those jobs that this process left after they were aborted.
 _aborted_jobs: set[int] = set()
 
 
@@ -138,7 +139,8 @@ _PLACE = (
 
 
 def _show_place() -> None:
-    """Copies the variables of this rank's place in an elastic job to os.environ, which Python filled when it started."""
+    """In an elastic job, init() learns the rank of this process, and changes environment variables. Copies these
+    variables to os.environ, which Python filled when it started."""
     if _native.is_elastic():
         for name in _PLACE:
             value = _native.environment_value(name)
@@ -312,8 +314,8 @@ def _leave_worker() -> None:
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return
-        # torch.multiprocessing.spawn reports the original error to its parent, and then exits by another exception,
-        # whose context is the original error.
+        # torch.multiprocessing.spawn reports the original error to its parent process. Then it exits by another
+        # exception. The original error is the `__context__` of that exception.
         error = error.__context__ or error
     if error is not None:
         _abort_of(error)
@@ -329,8 +331,8 @@ def _uncaught_exception() -> BaseException | None:
 
 def has_failed(job: int) -> bool:
     """Whether the job with this number or a later job of this process was aborted, or an uncaught exception ends the
-    program. A later job counts, because a rank that died in it may still have worked for the earlier one. False if this
-    process has left the job without an abort. Any thread may call this function.
+    program. A later job counts too, because a rank that died in the later job may still have done work of the earlier
+    job. The result is False if this process has left the job without an abort. Any thread may call this function.
     """
     if any(each >= job for each in _aborted_jobs.copy()) or (job <= _jobs and _is_aborted()):
         return True

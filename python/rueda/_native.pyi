@@ -218,8 +218,9 @@ def grouped_allgather_async(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
 
-# The functions ...of_rows exchange numbers of rows of tensors on a GPU, by tensors in the CPU's memory. If another rank
-# calls the operation ..._async with the same name and a tensor of the CPU, all ranks get a Mismatch of the device.
+# The functions ...of_rows exchange the numbers of rows of tensors on a GPU. These numbers are in tensors in the CPU's
+# memory. If another rank calls the operation ..._async with the same name and a tensor of the CPU, the devices differ,
+# and all ranks get a Mismatch.
 def grouped_allgather_of_rows(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
@@ -251,7 +252,8 @@ def broadcast_async(
     input: Any, output: Any, root_rank: int, name: Name, result: T, process_set: int, /
 ) -> Handle[T]: ...
 
-# If there is an output, the operation's result is `result` itself. Otherwise `result` is a function that makes it.
+# If the caller passes an output, `result` itself is the operation's result. Otherwise `result` is a function that makes
+# the result.
 def allgather_async(input: Any, output: Any, name: Name, result: Any, process_set: int, /) -> Handle[Any]: ...
 def allgather_of_rows(input: Any, output: Any, name: Name, result: Any, process_set: int, /) -> Handle[Any]: ...
 def reducescatter_async(
@@ -289,8 +291,8 @@ def reduce_async(
     /,
 ) -> Handle[T]: ...
 
-# The checkpoint functions take paths as bytes, and tensors as a list of tuples (name, tensor). A part of a tensor is a tuple (name,
-# tensor, number of the first row, number of rows of the whole tensor).
+# The checkpoint functions take paths as bytes, and tensors as a list of tuples (name, tensor). For a tensor of which a
+# rank has only some rows, the tuple is (name, tensor, number of the first row, number of rows of the whole tensor).
 _Parts = list[tuple[str, Any, int, int]]
 
 def checkpoint_create_folder(folder: bytes, /) -> None: ...

@@ -225,7 +225,7 @@ def broadcast_parameters(
     _check_alike([path for path, _ in named], unfit, process_set)
     failures: list[Exception] = []
     handles = []
-    # if one operation cannot be started, the others are started nevertheless, because other ranks start them too
+    # this rank must start the other operations even if one cannot be started, because other ranks start them too
     for path, tensor in named:
         try:
             handles.append(_collectives.broadcast_async_(tensor, root_rank, path, process_set=process_set))

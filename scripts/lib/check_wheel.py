@@ -50,7 +50,7 @@ def newest_glibc(path: pathlib.Path) -> tuple[int, ...]:
 
 
 def dynamic_section(path: pathlib.Path) -> tuple[set[str], list[str]]:
-    """Returns the libraries that the file needs, and the folders in which it looks for them."""
+    """Returns the libraries that the file needs, and the folders in which the loader looks for these libraries."""
     text = output("readelf", "--dynamic", "--wide", str(path))
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text))
     folders = [folder for found in re.findall(r"\(R(?:UN)?PATH\).*\[(.*)\]", text) for folder in found.split(":")]
@@ -84,7 +84,7 @@ def wrong_symbols(name: str, shown: set[str]) -> list[str]:
         base = "librueda_mpi"
     elif name == CUDA:
         base = "librueda_cuda"
-    # The wheel has the first of these plugins only if pip built it on a machine with prometheus-cpp.
+    # The wheel has the plugin for Prometheus only if pip built the wheel on a machine with prometheus-cpp.
     elif name.endswith(("/librueda_prometheus.so", "/librueda_ucx.so")):
         base = pathlib.Path(name).stem
     else:

@@ -91,8 +91,8 @@ build_and_tests_of() {
     run_tests ci "g++: tests of $*" build/ci --label-regex "^($pattern)\$"
 }
 
-# check_with_clang_tidy [OPTION]…: checks the sources of all rooms. The options are those of run_clang_tidy.py. Like
-# ccache's cache, the cache of clean sources is outside of the tree, so all clones share it.
+# check_with_clang_tidy [OPTION]…: checks all sources. The options are those of run_clang_tidy.py. Like ccache's cache,
+# the cache of clean sources is outside of the tree, so all clones share it.
 check_with_clang_tidy() {
     local cache=${XDG_CACHE_HOME:-$HOME/.cache}/rueda/clang-tidy
     configure tidy &&

@@ -33,7 +33,7 @@ def needed_by(libraries: list[pathlib.Path]) -> set[str]:
 
 
 def versions_of(libraries: list[pathlib.Path]) -> dict[str, tuple[str, str]]:
-    """Returns {version name: (library that has it, version name)} for the symbol versions that the files need."""
+    """Returns the symbol versions that the files need, as {version: (library that must define it, version)}."""
     versions = {}
     for library in libraries:
         origin = ""

@@ -37,8 +37,8 @@ readonly kNotCollected='/(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+|
 readonly kGpuPrograms=(ruedarun rueda gpu_check device_replicas_check cuda_kernels_test gpu_bench)
 
 # collect_programs BUILD FOLDER: copies what the steps need into FOLDER/bin, FOLDER/lib and FOLDER/python. The machine
-# with the GPU needs the driver, NCCL, and a glibc and a libstdc++ that are not older than those of this machine. These
-# two are not copied, because the PyTorch of that machine may need newer ones.
+# with the GPU needs the driver, NCCL, and a glibc and a libstdc++ that are not older than those of this machine. glibc
+# and libstdc++ are not copied, because the PyTorch of that machine may need newer versions.
 collect_programs() {
     local build=$1 folder=$2 program file
     mkdir -p "$folder/bin" "$folder/lib" "$folder/python"
@@ -235,10 +235,11 @@ gpu_step() {
     } >>"$outputs/all.md"
 }
 
-# shared_nccl_step NAME COMMAND…: two ranks on one GPU with NCCL's experimental setting. The setting RUEDA_GPU_PATH is not
-# used, because NCCL does not have all operations of the program; so the step looks for the line in the log. If the last
-# word is "dies", a rank kills itself, so the job fails. The step then passes if rank 0 can still use its GPU. With no NCCL,
-# or with NCCL before 2.30, Rueda takes another way and says so; then the step counts as skipped.
+# shared_nccl_step NAME COMMAND…: runs two ranks on one GPU with NCCL's experimental setting for this. The program also
+# has operations that NCCL does not have, so RUEDA_GPU_PATH cannot force the use of NCCL. Instead, the step looks for
+# the line in the log which says that NCCL is used. If the last word is "dies", a rank kills itself, so the job fails.
+# The step then passes if rank 0 can still use its GPU. Without NCCL, or with NCCL before 2.30, Rueda uses another way
+# and logs this. The step then counts as skipped.
 shared_nccl_step() {
     # shellcheck disable=SC2016  # the inner bash expands the variables
     gpu_step "$1" 30 env NCCL_MULTI_RANK_GPU_ENABLE=1 bash -c \

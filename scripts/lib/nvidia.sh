@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # scripts/test and lib/results.sh set dry_run and kLogs
-# On a machine without a CUDA Toolkit, installs NVIDIA's Python packages with the compiler, the headers and NCCL into a
-# virtual environment under build/, where CMake finds them (cmake/RuedaCuda.cmake). Needs lib/steps.sh and lib/results.sh.
+# Installs NVIDIA's Python packages with the compiler, the headers and NCCL, if the machine has no CUDA Toolkit. The
+# packages go into a virtual environment under build/, where CMake finds them (cmake/RuedaCuda.cmake). Needs
+# lib/steps.sh and lib/results.sh.
 
 readonly kNvidia=build/nvidia
 

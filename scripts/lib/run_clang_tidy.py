@@ -64,15 +64,17 @@ class Unit:
         return [Unit(self.command, self.directory, [source]) for source in self.sources]
 
     def main_source(self, includes: pathlib.Path) -> str:
-        """Returns the file to check: the only source, or `includes`, which then includes all sources."""
+        """Returns the file that clang-tidy checks. If there is only one source, this is the source. Otherwise it is
+        `includes`, into which this function writes an #include of every source.
+        """
         if len(self.sources) == 1:
             return self.sources[0]
         includes.write_text("".join(f'#include "{source}"\n' for source in self.sources))
         return str(includes)
 
 
-# A declaration such as "using base::Status;". The group of the expression is the name that the declaration makes
-# usable.
+# Matches a declaration such as "using base::Status;". The group in the pattern matches the name that the declaration
+# introduces, here "Status".
 USING = re.compile(r"^\s*using (?:\w+::)+(\w+);", re.MULTILINE)
 
 

@@ -85,7 +85,7 @@ std::string error_of(const DeviceRequest& of, const VisibleGpus& visible) {
 TEST_CASE("if every rank sees all GPUs, its device is its local rank", "[unit]") {
     CHECK(devices(4, visible_gpus({}, kFour)) == std::vector{0, 1, 2, 3});
     CHECK(devices(2, visible_gpus({}, kFour)) == std::vector{0, 1});
-    // the numbers are positions in the list of visible GPUs, as in CUDA
+    // as in CUDA, a device number is a position in the list of visible GPUs
     CHECK(devices(2, visible_gpus("3,1", kFour)) == std::vector{0, 1});
     CHECK(devices(1, visible_gpus("2", kFour)) == std::vector{0});
 }
@@ -183,7 +183,7 @@ TEST_CASE("Slurm says how many GPUs each task has", "[unit]") {
     CHECK(slurm({{"SLURM_TRES_PER_TASK", "gres/gpu:a100:1,cpu=3"}}) == 1);
     CHECK(slurm({{"SLURM_TRES_PER_TASK", "cpu=3"}}) == 0);
     CHECK(slurm({{"SLURM_GPUS_PER_TASK", "x"}}) == 0);
-    // mpirun has started one process per host by srun, and the ranks inherit the variables of that process.
+    // mpirun has used srun to start one process on each host. The ranks inherit the variables of that process.
     CHECK(slurm({{"SLURM_GPUS_PER_TASK", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}, 8) == 0);
     CHECK(slurm({{"SLURM_GPUS_PER_TASK", "1"}, {"SLURM_STEP_NUM_TASKS", ""}}) == 0);
 }
@@ -228,7 +228,8 @@ TEST_CASE("without NVML the files in /proc list the GPUs", "[unit]") {
     proc.add("0000:01:00.0", 1, "GPU-aaaa", "GPU Excluded:\t No\n");
     proc.add("0000:61:00.0", 2, "GPU-" + std::string(36, '?'));
     proc.add("0000:81:00.0", 3, "GPU-dddd", "GPU Excluded:\t Yes\n");
-    proc.add("0000:a1:00.0", 4, "GPU-eeee", "", /*has_device_file=*/false);  // this GPU belongs to another container
+    // a GPU without a device file belongs to another container
+    proc.add("0000:a1:00.0", 4, "GPU-eeee", "", /*has_device_file=*/false);
     const MachineGpus found = find_machine_gpus(proc.sources());
     CHECK_FALSE(found.has_nvml);
     CHECK(found.driver_version == "580.95.05");
@@ -280,7 +281,7 @@ TEST_CASE("NVML lists the GPUs", "[unit]") {
     own["SLURM_GPUS_PER_TASK"] = "1";
     CHECK(device(own, 1) == 0);
     unsetenv("FAKE_NVML");
-    // this stand-in for NVML finds no driver, so the list comes from /proc
+    // This stand-in for NVML reports that there is no driver. Therefore the list of GPUs comes from /proc.
     CHECK(find_machine_gpus(sources).gpus.size() == 1);
     unlink(file.c_str());
 }

@@ -63,7 +63,8 @@ Messages run(Handshake& one, Handshake& other) {
     return messages;
 }
 
-/// Checks that the handshake refuses the bytes with a reason, reads no more, and answers nothing.
+/// Checks that the handshake refuses the bytes and gives this reason. After that, the handshake must read no more bytes
+/// and send no answer.
 void check_refused(Handshake& handshake, const std::string& bytes, const std::string& reason) {
     CAPTURE(reason);
     REQUIRE(handshake.wanted() == bytes.size());
@@ -202,7 +203,7 @@ TEST_CASE("any changed bit of a message is noticed", "[unit]") {
         text[at] = static_cast<char>(text[at] ^ 0x10);
         return text;
     };
-    for (std::size_t i = 0; i < messages.opening.size(); ++i) {  // if a nonce was changed, the answer does not fit it
+    for (std::size_t i = 0; i < messages.opening.size(); ++i) {  // the answer to a changed nonce is wrong
         Handshake one = connecting();
         Handshake other = accepting();
         if (other.receive(changed(one.take_output(), i)).is_ok()) {

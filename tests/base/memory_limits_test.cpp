@@ -130,7 +130,7 @@ TEST_CASE("on this machine a byte fits and an exabyte does not", "[memory]") {
 TEST_CASE("a limit on this process' address space is seen", "[memory]") {
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
-    // The limit is far above the present use, because other allocations of the test must succeed, and sanitizers map
+    // The limit must be far above the memory in use: other allocations of the test must succeed, and sanitizers map
     // terabytes.
     rlimit limited = before;
     limited.rlim_cur = before.rlim_max == RLIM_INFINITY ? rlim_t{1} << 50 : before.rlim_max;

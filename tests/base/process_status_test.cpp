@@ -13,8 +13,8 @@
 namespace rueda::base {
 namespace {
 
-// Fields are numbered as in proc(5): 14 and 15 are the ticks in user and system mode, 20 is the number of threads, 22
-// the start time, and 24 the number of resident pages.
+// Fields are numbered as in proc(5). Fields 14 and 15 are the ticks in user and system mode. Field 20 is the number of
+// threads, 22 is the start time, and 24 is the number of resident pages.
 constexpr const char* kBehindCommand =
     " S 19832 19832 19093 0 -1 4194304 99 0 0 0 41 17 0 0 20 0 3 0 301434 3133440 410 18446744073709551615 1 1 0\n";
 

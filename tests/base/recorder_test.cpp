@@ -173,7 +173,8 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
     CHECK(ended[0].message == MessageEnd{2, -2'000'000'000});
     CHECK(*ended[0].started_ns <= *ended[0].ended_ns);
     CHECK(ended[1].message == MessageEnd{3, 5});
-    CHECK(ended[1].started_ns == ended[1].ended_ns);  // no start of the transfer was recorded
+    // no start was recorded for this transfer, so its start equals its end
+    CHECK(ended[1].started_ns == ended[1].ended_ns);
     CHECK(ended[2].status == static_cast<std::uint8_t>(ErrorCode::aborted));
     CHECK_FALSE(ended[2].started_ns);
     const RecordedCounters counters = RecorderReader(*recorder.memory).counters();
@@ -209,7 +210,8 @@ TEST_CASE("parts of an execution are recorded when they are over", "[recorder]")
     CHECK(part.dtype == static_cast<std::uint8_t>(PartKind::wait));
     CHECK(part.message == MessageEnd{3, 12});
     CHECK(part.set_id == 7);
-    // each reader measures the rate of the processor's counter itself, so two readers differ a little
+    // Each reader measures the rate of the processor's counter for itself. Therefore the results of two readers differ
+    // a little.
     CHECK(part.bytes > 0);
     CHECK(part.bytes <= static_cast<std::uint64_t>(2 * RecorderReader(*recorder.memory).span_ns(1000)));
     CHECK(part.announced_ns <= *part.ended_ns);
@@ -233,9 +235,10 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK(operations.back().ordinal == RankRecorder::kOperations + kMore);
     CHECK(recorder.read(3).front().ordinal == RankRecorder::kOperations + kMore - 2);
 
-    // An operation ends after a newer operation took its place in the ring. The end must not change the newer
-    // operation's record.
-    const std::uint64_t successor = RankRecorder::kOperations + 2;  // this newer operation has the place of operation 2
+    // An old operation ends after a newer operation has overwritten its record in the ring. The end must not change the
+    // newer operation's record.
+    // this operation uses the same record as operation 2
+    const std::uint64_t successor = RankRecorder::kOperations + 2;
     recorder.writer.start(2, ticks_now(), 5);
     recorder.writer.end(2, ticks_now(), ErrorCode::ok);
     operations = recorder.read();
@@ -245,8 +248,8 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK_FALSE(taken.ended_ns);
     CHECK(RecorderReader(*recorder.memory).counters().ended == 0);
 
-    // Simulates a store that comes too late. The writer checked the number of the record, then a newer operation took
-    // the record's place, and then the writer stored the state of the old operation.
+    // Simulates a store that comes too late. First the writer checked the number of the record. Then a newer operation
+    // overwrote the record. Only then did the writer store the state of the old operation.
     recorder.memory->operations[2].state.store(RecordState::begin(RecordKind::kAllreduce, 2) | RecordState::kEnded);
     operations = recorder.read();
     CHECK(operations.size() == RankRecorder::kOperations - 1);
@@ -510,7 +513,7 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     message.status = static_cast<std::uint8_t>(ErrorCode::aborted);
     recording.operations.push_back(message);
     recording.counters.messages = 2;
-    Recording with_parts = recording;  // these parts of the recording are not in the file
+    Recording with_parts = recording;  // contains parts, which the file must leave out
     with_parts.operations.insert(with_parts.operations.begin(), with_parts.operations.front());
     with_parts.operations.front().kind = RecordKind::kPart;
     CHECK(format_recording(with_parts) == format_recording(recording));
@@ -520,7 +523,7 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     INFO(read.status().message());
     REQUIRE(read.is_ok());
     CHECK(read.value() == recording);
-    // messages do not change the version, because an earlier Rueda ignores them when it reads the file
+    // messages do not change the file's version: an older Rueda ignores messages when it reads the file
     CHECK(text.find("\"version\":1") != std::string::npos);
 
     std::string twice = text;

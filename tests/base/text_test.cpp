@@ -55,7 +55,8 @@ TEST_CASE("lists of ranks are read as they were written") {
     CHECK(parse_ranks(format_ranks({0, 2, 3, 5, 6, 7})) == Ranges{{0, 0}, {2, 2}, {3, 3}, {5, 7}});
     CHECK(parse_ranks(format_ranks({4})) == Ranges{{4, 4}});
     CHECK(parse_ranks(format_ranks({})).empty());
-    CHECK(parse_ranks("ranks 0-3, 8, 1…") == Ranges{{0, 3}, {8, 8}});  // the text was cut off at its end
+    // the "…" shows that the end of the text was cut off
+    CHECK(parse_ranks("ranks 0-3, 8, 1…") == Ranges{{0, 3}, {8, 8}});
     CHECK(parse_ranks("ranks 5-3").empty());
 }
 

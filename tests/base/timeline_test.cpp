@@ -129,7 +129,7 @@ TEST_CASE("the operations of a batch are one span of the row of executions", "[t
     trace.add_alone(operation(0, "a", 1, 10, 40, 7), 0, text);
     trace.add_alone(operation(0, "b", 2, 10, 50, 7), 0, text);
     trace.settle(text);
-    // other operations of this batch may follow, so the cycle's event is not written yet
+    // More operations of this batch may follow. Therefore the event CYCLE_START is not written yet.
     CHECK(find(events_of(text), 0, "CYCLE_START").empty());
     trace.add_alone(operation(0, "c", 3, 10, 45, 7), 0, text);
     trace.add_alone(operation(0, "d", 4, 60, 70, 8), 0, text);
@@ -357,7 +357,7 @@ TEST_CASE("groups are released when they are complete, old, repeated or too many
     ready.clear();
 
     TimelineOperation early = operation(0, "first use", 1, 2, 3);
-    // without a batch, the key does not tell to which use of the name the operation belongs
+    // A name may be used several times. Without a batch, the key does not tell to which use an operation belongs.
     early.record.batch.reset();
     groups.add(early, 2, 1, ready);
     groups.add(early, 2, 1, ready);

@@ -298,7 +298,7 @@ TEST_CASE("ranks that meet over TCP need a secret from the launcher, and form on
                    environment_of({{"RUEDA_RENDEZVOUS_SECRET", "sesame"}, {"RUEDARUN_GENERATION", generation}}))
             .rendezvous_secret;
     };
-    CHECK(secret_in("2") == "sesame:2");  // in an elastic job, only ranks of the same generation meet
+    CHECK(secret_in("2") == "sesame:2");  // in an elastic job, only ranks of the same generation connect to each other
     CHECK(read_launch_facts(environment_of({{"RUEDARUN_GENERATION", "2"}})).rendezvous_secret.empty());
     CHECK_THAT(opened(facts), Catch::Contains("rank 0 cannot listen at any address of 'tcp:192.0.2.1:4711'"));
     Membership part;

@@ -149,7 +149,7 @@ void scaled(Client& client) {
     int round = 0;
     for (const Residency residency : kResidencies) {
         std::vector<std::unique_ptr<Trial>> trials;
-        ++round;  // the rounds begin with 1, because round 0 would use bool, which supports no factors
+        ++round;  // dtypes_of_round() would return bool in round 0, and bool supports no factors
         for (const Reduce& reduce : kFactors) {
             for (const DType dtype : dtypes_of_round(reduce.op, round)) {
                 for (const std::size_t elements : {5U, 300U}) {

@@ -61,8 +61,8 @@ public:
 };
 using PendingPointer = std::unique_ptr<Pending>;
 
-/// Whether a call returns at once, or blocks until its operation has ended. A blocking call differs from a start that
-/// is followed by a wait: the blocking call closes a batch at once.
+/// Whether a call returns at once, or blocks until its operation has ended. A blocking call is not the same as a start
+/// and a wait: only the blocking call closes a batch at once.
 enum class Form { starts, blocks };
 
 /// One rank as the scenarios of the conformance suite see it: either a Runtime of this process, or the public
@@ -170,11 +170,11 @@ public:
     }
     /// Whether Rueda can allocate outputs.
     [[nodiscard]] virtual bool allocates_outputs() const { return true; }
-    /// Whether results are rounded after each rank, and not only at the end.
+    /// Whether a result is rounded each time a rank's value is added, and not only at the end.
     [[nodiscard]] virtual bool rounds_every_step() const { return local_size() < size(); }
     virtual Status barrier() = 0;
-    /// Joins in the world, and returns the rank that joined last. If `counted` is true, averages also count this rank
-    /// in their divisor.
+    /// Joins (in the set of all ranks), and returns the rank that joined last. If `counted` is true, averages also
+    /// count this rank in their divisor.
     virtual Result<int> join(bool counted) = 0;
 
     virtual Result<void*> allocate(std::size_t bytes) = 0;

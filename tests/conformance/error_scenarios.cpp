@@ -25,7 +25,8 @@ std::string others_text(int size) {
     }
 }
 
-/// The calls in a case where the last rank's call does not match the other ranks' call.
+/// A case in which the ranks make different calls: `odd` is the call of the last rank, and `usual` is the call of the
+/// other ranks.
 struct Disagreement {
     std::string field;
     std::string usual_text;
@@ -168,7 +169,7 @@ void disagree_once(Client& client, const std::string& name, const Disagreement& 
 }
 
 /// If the ranks disagree about a tensor, this tensor fails with the same message on all ranks. Its name must be usable
-/// again, and all other operations must continue. The scenario tries a new name and a bound name (with a slot).
+/// again, and all other operations must continue. The scenario tries a new name and a name that has a slot.
 void mismatches(Client& client) {
     int salt = 0;
     for (const Disagreement& about : disagreements()) {
@@ -241,8 +242,8 @@ void mismatch_among_others(Client& client) {
     }
 }
 
-/// Rank 0 starts an operation. While this operation is pending, rank 0 tries what is not allowed. Then the other ranks
-/// start the operation.
+/// Rank 0 starts an operation. While this operation is pending, rank 0 makes calls that are not allowed. Then the other
+/// ranks start the operation.
 template <class Try>
 void while_pending(Client& client, const std::string& name, Try&& try_it) {
     std::array<float, 3> values{};
@@ -278,8 +279,8 @@ void duplicates(Client& client) {
     }
 }
 
-/// If one member of a group is refused, no member may start. Otherwise the next group would find the first member's
-/// name pending.
+/// If one member of a group is refused, no member may start. Otherwise the first member would still be pending when the
+/// next group needs its name.
 void group_with_a_duplicate(Client& client) {
     std::array<float, 3> values{};
     const std::vector<Tensor> tensors = {

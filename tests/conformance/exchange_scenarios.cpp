@@ -251,7 +251,7 @@ void allgathers_into_a_wrong_output(Client& client) {
     }
 }
 
-/// The input of the last rank lies inside its output, but at the place for the rows of another rank.
+/// The input of the last rank lies inside its output, but where the rows of another rank belong.
 void allgathers_from_a_wrong_place(Client& client) {
     const int last = client.size() - 1;
     const Buffer out(client, DType::float32, {4 * client.size(), 5}, true);

@@ -37,7 +37,8 @@ namespace rueda::tests {
     constexpr double kHour = 3600;
     base::Config config = test_config();
     config.look_again_seconds = kHour;
-    config.liveness_seconds = kHour;  // a check for dead ranks makes progress, which could hide a lost wake-up
+    // no checks for dead ranks: such a check makes progress, which could hide a lost wake-up
+    config.liveness_seconds = kHour;
     return config;
 }
 

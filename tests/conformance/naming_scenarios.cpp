@@ -46,8 +46,8 @@ private:
     std::vector<PendingPointer> pending_;
 };
 
-/// Each rank submits the tensors in its own order, and this order changes in each step. The gradients of a training can
-/// have such orders.
+/// Each rank submits the tensors in its own order, and this order changes in each step. The gradients of a training may
+/// also become ready in such orders.
 void different_orders(Client& client) {
     constexpr int kTensors = 100;
     for (int step_number = 0; step_number < 6; ++step_number) {

@@ -182,8 +182,8 @@ void reduces(Client& client) {
     });
 }
 
-/// The tensor is larger than all cells (buffers for chunks) together, so the root must empty cells before the other
-/// ranks can write more.
+/// The tensor is larger than all cells (buffers for chunks) together. So the other ranks can write more only after the
+/// root has emptied cells.
 void large_ones(Client& client) {
     const Case of{3, client.size() - 1, 40'000, DType::float32, Residency::all_private};
     gather_once(client, of, "root.large.gather");

@@ -134,7 +134,7 @@ Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, M
     Status status = form == Form::blocks ? runtime_->run(*set_, name, request, pending->completion())
                                          : runtime_->start(*set_, name, request, pending->completion());
     if (!status.is_ok() || form == Form::blocks) {
-        pending->take_as_ended();  // the operation never started, or it has already ended
+        pending->take_as_ended();  // the operation was refused, or the blocking call has ended it
     }
     RUEDA_RETURN_IF_FAILED(status);
     return PendingPointer(std::move(pending));
@@ -286,7 +286,7 @@ Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allo
 Status RuntimeClient::deallocate(void* memory) { return runtime_->deallocate(memory); }
 
 Status RuntimeClient::shutdown() {
-    // The shutdown may report an earlier failure. It ends this rank's part of the job in any case.
+    // The shutdown may report an earlier failure. Even then, it ends this rank's part of the job.
     static_cast<void>(runtime_->shutdown());
     return {};
 }

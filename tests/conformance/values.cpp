@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kMargin = 64;
 constexpr std::byte kPattern{0xC3};
-/// Values repeat after this number of elements. The number is prime, so that a cache line or a chunk at a wrong place
-/// has wrong values.
+/// Values repeat after this number of elements. The number is prime. So if a cache line or a chunk is at a wrong place,
+/// its values are wrong, too.
 constexpr std::size_t kPeriod = 61;
 
 bool is_float(DType dtype) {
@@ -46,7 +46,7 @@ std::uint16_t half_of(std::int64_t value) {
     const int sign = value < 0 ? 0x8000 : 0;
     int exponent = 0;
     const double fraction = std::frexp(std::fabs(static_cast<double>(value)), &exponent);  // in [0.5, 1)
-    // the fraction as an integer with 11 bits, of which the highest is set
+    // the fraction as an integer of 11 bits; its highest bit is always set
     const auto significand = static_cast<int>(std::ldexp(fraction, 11));
     return static_cast<std::uint16_t>(sign | (exponent + 14) << 10 | (significand & 0x3FF));
 }
@@ -173,9 +173,10 @@ double tolerance(DType dtype) {
     }
 }
 
-/// The largest absolute value that one rank adds to a sum. It is 0 if no intermediate result is rounded: in operations
-/// other than sums and averages, and in sums of 8-bit floats over up to eight ranks without factors, because all
-/// integers up to 8 are exact. Otherwise, the allowed error of an 8-bit float would hide a rank that is missing.
+/// The largest absolute value that one rank adds to a sum. The allowed error depends on it. It is 0 if no intermediate
+/// result is rounded. This is true for operations other than sums and averages. It is also true for sums of 8-bit
+/// floats over up to eight ranks without factors, because all integers up to 8 are exact. For these sums, a larger
+/// allowed error would hide that a rank is missing.
 double largest_share(DType dtype, const Reduce& reduce, int ranks) {
     const double largest_input = ops::is_float8(dtype) ? 1 : 4;
     if (ops::is_float8(dtype) && ranks <= 8 && reduce.op == ReduceOp::sum && reduce.prescale == 1 &&
@@ -247,7 +248,7 @@ std::vector<DType> dtypes_of_round(ReduceOp op, int round) {
                                  DType::float16, DType::bfloat16, DType::float32, DType::float64};
     constexpr std::array kInTurn = {DType::boolean, DType::int16,         DType::uint16,     DType::uint32,
                                     DType::uint64,  DType::float8_e4m3fn, DType::float8_e5m2};
-    for (const int turn : {round, round + 3}) {  // so that three rounds have all dtypes but bool
+    for (const int turn : {round, round + 3}) {  // three rounds together have all these types except bool
         const DType next = kInTurn[static_cast<std::size_t>(turn) % kInTurn.size()];
         if (next != DType::boolean || (op != ReduceOp::sum && op != ReduceOp::average)) {
             dtypes.push_back(next);

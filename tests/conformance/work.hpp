@@ -30,7 +30,7 @@ enum class WorkKind : std::uint8_t {
     grouped_allreduce,
     grouped_allgather,
     grouped_reducescatter,
-    /// the tensor is sent to the next member of the set, and another one is received from the previous member
+    /// each member sends its tensor to the next member of the set, and receives the tensor of the previous member
     message,
 };
 
@@ -73,8 +73,8 @@ struct Work {
 class RunningWork {
 public:
     struct Circumstances {
-        std::string name;      ///< the operation's name; if empty, the name of the work
-        std::int32_t tag = 0;  ///< the message's tag, which no other pending message of the set has
+        std::string name;      ///< the operation's name; if it is empty, the work's name is used
+        std::int32_t tag = 0;  ///< the message's tag; no other pending message of the set has the same tag
         bool resident = false;
         bool in_place = true;
         bool blocks = false;
@@ -99,7 +99,7 @@ private:
     std::vector<Buffer> buffers_;
     Tensor result_;  ///< memory for the result, unless Rueda allocates it
     PendingPointer pending_;
-    PendingPointer sent_;  ///< if the work is a message: the send (`pending_` is the receive)
+    PendingPointer sent_;  ///< only if the work is a message: its send (`pending_` is its receive)
 };
 
 /// Computes the result from the inputs in wider arithmetic. Throws RankCheckFailed if rounding cannot explain the

@@ -238,8 +238,8 @@ private:
                         std::fabs(product) * (is_coarse ? 1.3L : 1.1L) * (n * step + roundings * narrow.relative) +
                             roundings * narrow.least * 8};
             default:
-                // docs/compression.md derives this bound. The bound uses the sum of the partial results' magnitudes;
-                // `magnitudes`, the sum of the inputs' magnitudes, is at least as large.
+                // docs/compression.md derives this bound with the sum of the magnitudes of the partial results. This
+                // function uses `magnitudes` instead, the sum of the magnitudes of the inputs. It is at least as large.
                 return {
                     sum * scale,
                     std::fabs(scale) * magnitudes *
@@ -261,7 +261,7 @@ private:
     bool travels_as_16_bits_;
     Rounding narrow_;
     long double step_ = 0;       ///< the error of one addition or multiplication; narrow types are combined in float32
-    long double roundings_ = 0;  ///< the number of roundings to 8 or 16 bits
+    long double roundings_ = 0;  ///< how often a value is rounded to 8 or 16 bits on its way
     std::vector<std::vector<long double>> values_;
     std::vector<long double> adasum_;
 };

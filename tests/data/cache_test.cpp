@@ -73,7 +73,7 @@ std::string take_epoch(Pipeline& pipeline) {
     return all;
 }
 
-/// Reads the source through the cache, or the first `most` bytes of it.
+/// Reads the source through the cache. Reads only the first `most` bytes if the source is longer.
 std::string read_through(SourceCache& cache, const Source& source, std::size_t most = SIZE_MAX) {
     const StopSignal never_given;
     auto stream = cache.open(source, 0, never_given);
@@ -192,7 +192,7 @@ TEST_CASE("While one reader makes a copy, other readers read the file itself", "
         CHECK_THAT(names.front(), Catch::EndsWith(".partial"));
     }
     CHECK(names_in(folder.file("cache")).empty());
-    // The lock of the first reader is free again.
+    // The first reader has released its lock, so another reader can make the copy.
     CHECK((read_through(*folder_cache(folder), source) == tfrecord_bytes(records_of(0))));
     CHECK(names_in(folder.file("cache")).size() == 1);
     CHECK(first->counts().refused == 0);
@@ -377,7 +377,8 @@ TEST_CASE("A cache that cannot work is an error, and one that wastes memory a wa
 TEST_CASE("A cache in memory is too large if the copies of all ranks of a host do not fit", "[unit]") {
     const Folder folder;
     write_file(folder.file("large.gz"), "");
-    // The file has no bytes on the disk. It needs two thirds of what a cache may use, so two copies do not fit.
+    // The file takes no space on the disk (it is sparse). Its size is two thirds of the memory that a cache may use, so
+    // two copies do not fit.
     const CacheMemory memory = memory_for_cache();
     std::filesystem::resize_file(folder.file("large.gz"), (memory.available_bytes - memory.reserve_bytes) / 3 * 2);
     auto options = options_for(files(folder.file("large.gz")), "memory");
@@ -393,7 +394,7 @@ TEST_CASE("A cache in memory is too large if the copies of all ranks of a host d
     };
     CHECK(too_large(1, 1).empty());
     CHECK(too_large(1, 2).empty());  // this rank alone reads the file
-    CHECK(too_large(2, 1).empty());  // the other rank is on another host
+    CHECK(too_large(2, 1).empty());  // the job has only this rank, so only this rank needs a copy
     CHECK_THAT(too_large(2, 2), Contains("2 ranks on this host keep copies of the same files, which together have ") &&
                                     Contains("; use a folder, which all ranks of a host can share"));
     options.sources.push_back(options.sources.front());

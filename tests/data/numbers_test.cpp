@@ -78,7 +78,8 @@ TEST_CASE("CRC-32C has the values of RFC 3720", "[unit]") {
 }
 
 TEST_CASE("A fraction with very many digits is read exactly", "[unit]") {
-    // 0.000…01 × 10^99999 and 0.1, whose exponents would be equal if the length of the fraction were cut at 100000
+    // The number is 10^-(zeros + 1) × 10^99999. If the reader stopped counting the digits of the fraction at 100000,
+    // the texts with more digits would have the value of the text with 100000 digits.
     for (const std::size_t zeros : {99'999U, 100'000U, 200'000U}) {
         const std::string text = "0." + std::string(zeros, '0') + "1e99999";
         const double expected = zeros == 99'999 ? 0.1 : zeros == 100'000 ? 0.01 : 0.0;

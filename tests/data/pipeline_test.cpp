@@ -93,7 +93,7 @@ TEST_CASE("Without shuffle, the batches have the samples in order, and the last 
     options.drop_remainder = true;
     CHECK(take_epoch(options) == Steps{{0, 1, 2}, {3, 4, 5}});
     options.lanes = 3;   // one sample of each source per step
-    options.epochs = 1;  // without an end, an epoch without a batch would be an error
+    options.epochs = 1;  // with an unlimited number of epochs, an epoch without a batch would be an error
     CHECK(take_epoch(options).empty());
     options.drop_remainder = false;
     CHECK(take_epoch(options) == Steps{{0, 4}, {1, 5}, {2, 6}, {3}});
@@ -363,8 +363,8 @@ TEST_CASE("Memory that a device still reads is not written again before the devi
         }
     }
     CHECK_FALSE(wrote_to_busy);
-    CHECK(used.size() >= 12);  // nothing was used again before step 12
-    CHECK(used.size() < 40);   // later, the memory of idle batches was
+    CHECK(used.size() >= 12);  // before step 12, no memory was used a second time
+    CHECK(used.size() < 40);   // later, the memory of idle batches was used again
     CHECK(living.load(std::memory_order_relaxed) == 0);
 }
 
@@ -403,11 +403,11 @@ TEST_CASE("Arrays that the program or a vocabulary puts into a batch", "[threads
             Array& ids = batch.column("line").data;
             CHECK(ids.memory() == options.memory);
             const Array mine = std::move(ids);
-            CHECK(ids.memory() == options.memory);  // the pipeline will fill the array again
+            CHECK(ids.memory() == options.memory);  // ids keeps options.memory, because the pipeline fills it again
             if (step % 2 == 0) {
                 Array ordinary;
                 ordinary.resize(8);
-                ids = std::move(ordinary);  // the pipeline has no functions for this memory
+                ids = std::move(ordinary);  // this array's memory does not come from options.memory
             }
         }
     }
@@ -474,11 +474,11 @@ TEST_CASE("All threads parse for a fast consumer, and all sleep while a slow one
     };
     for (std::int64_t step = 20; step < 25; ++step) {
         REQUIRE(pipeline.next(batch));
-        while (begun_now() < step + 1 + options.prefetch) {  // the threads fill up what was taken
+        while (begun_now() < step + 1 + options.prefetch) {  // new batches replace those that were taken
             std::this_thread::yield();
         }
     }
-    // Nothing was taken since, so no thread may begin another batch, and none may use a processor.
+    // No batch was taken since then. So no thread may begin another batch, and the threads must not use processor time.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const double since = processor_seconds();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -539,7 +539,8 @@ TEST_CASE("The limit of malformed records holds for each epoch, also after a res
     options.malformed_limit = 2;
     options.start = {.epoch = 1, .step = 1};
     Pipeline resumed(options);
-    CHECK(take_steps(resumed, 9, ended) == Steps{{5, 6, 8, 9}});  // only this step's malformed record counts
+    // of the malformed records, only the one in this step counts
+    CHECK(take_steps(resumed, 9, ended) == Steps{{5, 6, 8, 9}});
     CHECK_THAT(message_of([&] { take_steps(resumed, 9, ended); }),
                Contains("record 7") && Contains("allows 2 malformed records in each epoch, and there are 3 now"));
 }
@@ -575,11 +576,11 @@ TEST_CASE("An epoch without a batch is an error if there is no end, and otherwis
     REQUIRE(finite.warnings().size() == 1);
     CHECK_THAT(finite.warnings()[0], Contains("epoch 0 (counted from 0) has no batch"));
     Pipeline empty(numbered({0}, 8));
-    CHECK_FALSE(empty.next(batch));  // other hosts may have samples of their own
+    CHECK_FALSE(empty.next(batch));  // no error, because other hosts may have samples
     REQUIRE(empty.warnings().size() == 1);
     CHECK_THAT(empty.warnings()[0], Contains("because the sources have no samples; check the files"));
 
-    // A position at the end of an epoch makes an epoch without a batch, too, and is no error.
+    // If a job continues at the end of an epoch, the rest of the epoch also has no batch. This is no error.
     auto options = numbered({8}, 8);
     options.start = {.epoch = 0, .step = 1};
     Pipeline resumed(options);
@@ -638,7 +639,7 @@ TEST_CASE("A batch without samples is a warning that gives the reason", "[thread
     auto last = numbered({5}, 4);
     last.size = 2;
     last.lanes = 1;
-    REQUIRE(warnings_of(last).size() == 2);  // the first one says that the ranks share a lane
+    REQUIRE(warnings_of(last).size() == 2);  // the first warning says that the ranks share a lane
     CHECK_THAT(warnings_of(last)[1], Contains("in step 1 of epoch 0") && Contains("too few samples for all ranks"));
 }
 
@@ -780,7 +781,7 @@ TEST_CASE("Wasteful options are named in one line each", "[unit]") {
     CHECK_THAT(pipeline.warnings()[2], Contains("prefetch = 2 is smaller than threads = 4, so 2 threads always wait"));
     auto many = numbered(std::vector<std::int64_t>(9, 1), 5);
     many.size = 2;
-    // not 8, because a batch has only 5 samples
+    // the warning names 4 lanes and not 8, because a batch has only 5 samples
     CHECK_THAT(Pipeline(many).warnings()[0], Contains("lanes = 4 would let"));
 }
 
@@ -812,7 +813,7 @@ TEST_CASE("The summary counts, and names the slowest stage", "[unit]") {
     CHECK_THAT(summary(1.5, 2, 2.25, 1), Contains("the slowest stage is mapping (2.25 s in 3 threads)"));
     CHECK_THAT(summarize({.batches = 4, .seconds = 2, .consumer_waited = 0.01}),
                Contains("the consumer is the slowest stage"));
-    // A short run, or one that has read nothing, gets no advice.
+    // The summary gives no advice if the run was short or has read nothing.
     CHECK_THAT(summarize({.batches = 4, .seconds = 0.99, .consumer_waited = 0.5}), !Contains("stage"));
     CHECK_THAT(summarize({.seconds = 2, .consumer_waited = 2}), !Contains("stage"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The last samples of an epoch, which do not fill a batch.
+// Tests what happens to the last samples of an epoch if they do not fill a batch.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -42,7 +42,7 @@ std::vector<Batch> take_all(const PipelineOptions& options) {
     return batches;
 }
 
-/// Returns the sum of the squares over the rows that count. With weights, padding gets its weight.
+/// Returns the sum of the squares over the rows that count. With weights, all rows are added, each with its weight.
 double weighted_sum(const Batch& batch, Remainder remainder) {
     const auto values = batch.values<float>("square");
     if (remainder != Remainder::pad) {
@@ -137,7 +137,7 @@ TEST_CASE("Padding of ragged columns and texts is empty, and map functions do no
         Column& twice = batch.add_column("twice", DType::float64, 2);
         twice.data.resize(2 * sizeof(double));
         std::ranges::fill(twice.values<double>(), 9.0);
-        batch.add_column("loss", DType::float32).data.resize(20);  // not a value for each row
+        batch.add_column("loss", DType::float32).data.resize(20);  // wrong: not one value for each row
     }};
     options.threads = 1;
     const auto ragged = take_all(options);
@@ -177,7 +177,7 @@ TEST_CASE("Padding takes the place of malformed records", "[unit]") {
 
 TEST_CASE("The column of weights is added after the map functions", "[unit]") {
     auto options = squares({5}, 3, Remainder::pad);
-    // The function leaves out the first row of each batch, and knows nothing of weights.
+    // The map function removes the first row of each batch. It does not know that there will be a column of weights.
     options.maps = {[](Batch& batch) {
         for (Column& column : batch.columns()) {
             const std::size_t bytes = column.data.size() / static_cast<std::size_t>(batch.rows());
@@ -210,7 +210,7 @@ TEST_CASE("A growing vocabulary counts no padding", "[unit]") {
         const auto more = values<std::int64_t>(batch, "a");
         ids.insert(ids.end(), more.begin(), more.end());
     }
-    CHECK(ids == std::vector<std::int64_t>{0, 9, 9, 9, 0, 0});  // 0 is also the id of padding
+    CHECK(ids == std::vector<std::int64_t>{0, 9, 9, 9, 0, 0});  // id 0 is "5", and also padding
     CHECK(vocabulary.merge(vocabulary.unmerged()) == 2);
     CHECK(vocabulary.term(1) == "7");
     CHECK(vocabulary.term(2) == "6");
@@ -232,7 +232,7 @@ TEST_CASE("drop_remainder means the same as before, and contradictions are refus
     const Position position = Pipeline(options).position();
     options = squares({4, 3}, 3, Remainder::drop);
     CHECK(take_all(options).size() == 2);
-    CHECK(Pipeline(options).position() == position);  // a checkpoint of either can be used by the other
+    CHECK(Pipeline(options).position() == position);  // both options can use the same checkpoints
 
     options.remainder = Remainder::pad;
     options.drop_remainder = true;

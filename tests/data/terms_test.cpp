@@ -80,7 +80,7 @@ TEST_CASE("Hashes are those of XXH64", "[unit]") {
     CHECK(hash_text("click-through rate", 42) == 0x7A3B34ACBAC37DE1);
     CHECK(hash_text("The quick brown fox jumps over the lazy dog") == 0x0B242D361FDA71BC);
     std::string bytes;
-    std::uint64_t chain = 0;  // the hash of the text of one length is the seed for the text of the next length
+    std::uint64_t chain = 0;  // each hash is the seed for the hash of the next text, which is longer
     for (int length = 0; length <= 200; ++length) {
         chain = hash_text(bytes, chain);
         bytes.push_back(static_cast<char>(length * 7 + 1));
@@ -346,11 +346,11 @@ TEST_CASE("The number of unknown texts in memory is limited", "[unit]") {
         count(vocabulary, {"t" + std::to_string(i)});
     }
     CHECK(vocabulary.left_out() == 15);
-    count(vocabulary, {"t0"});  // t0 is one of the texts that are counted
+    count(vocabulary, {"t0"});  // t0 is already counted, so it is not left out
     CHECK(vocabulary.left_out() == 15);
     CHECK(vocabulary.merge(vocabulary.unmerged()) == 0);
     count(vocabulary, {"u", "v"});
-    // five of the seven candidates are kept: t0, whose count is 2, and the first four others
+    // There are seven candidates, of which five are kept: t0, whose count is 2, and the first four of the others.
     vocabulary.merge(vocabulary.unmerged());
     CHECK(vocabulary.left_out() == 17);
     CHECK_THAT(vocabulary.state(), Contains("\n2 t0\n1 t1\n1 t2\n1 t3\n1 t4\n"));

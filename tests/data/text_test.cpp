@@ -159,7 +159,7 @@ TEST_CASE("All CSV files must have the header of the first one", "[unit]") {
     PipelineOptions options{.sources = memory("one", "a,b\n1,2\n"), .format = Csv{.columns = {{"a"}}}, .batch = 10};
     options.sources.push_back(memory("other", "b,a\n1,2\n").front());
     options.epochs = 1;
-    options.malformed_limit = 1000;  // the limit does not cover it
+    options.malformed_limit = 1000;  // a wrong header is an error, even if malformed records are allowed
     Pipeline pipeline(options);
     Batch batch;
     CHECK_THAT(

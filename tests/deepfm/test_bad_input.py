@@ -45,7 +45,8 @@ class WrongData(DeepFmTest):
         self.refused(self.job(2, train=[self.folder / "empty.libsvm"]), "no samples")
 
     def test_test_samples_are_checked_before_the_training(self):
-        # If the training began first, its wrong samples would be the error.
+        # The training file has a wrong sample, too. If the training began before this check, the error would be about
+        # that sample.
         wrong = self.folder / "train.libsvm"
         wrong.write_text("2" + (self.clicks / "train-000.libsvm").read_text()[1:])
         empty = self.folder / "empty.libsvm"

@@ -119,8 +119,8 @@ class Slow(TorchTest):
         self.assertEqual(count, steps)
 
     def test_fifos_lanes_and_threads(self):
-        # The FIFOs have 15000 and 5000 samples, so rank 1 has no samples in the last third of each epoch. Two files with
-        # the same samples, each a lane, give the same losses.
+        # The FIFOs have 15000 and 5000 samples, so rank 1 has no samples in the last third of each epoch. Two files
+        # with the same samples must give the same losses, if each file is a lane.
         long, short = self.folder / "long.libsvm", self.folder / "short.libsvm"
         long.write_bytes(b"".join((self.clicks / f"train-00{i}.libsvm").read_bytes() for i in range(3)))
         short.write_bytes((self.clicks / "train-003.libsvm").read_bytes())
@@ -130,7 +130,7 @@ class Slow(TorchTest):
                                  test=self.clicks / "test-*.libsvm")  # fmt: skip
         lanes = self.train_torch(2, *options, self.folder / "lanes", "--lanes", 2, "--threads", 2, train=[long, short])
         self.assertEqual(found, lanes)
-        self.assertEqual(found[1], 2 * 60)  # in each step, rank 0 has at most 250 of its 15000 samples
+        self.assertEqual(found[1], 2 * 60)  # rank 0 uses at most 250 of its 15000 samples in each step
         rows, others = ((self.folder / name / "metrics.csv").read_text().splitlines() for name in ("fifos", "lanes"))
         self.assertEqual(rows, others)
         self.assertEqual(rows[0], "step,epoch,loss")
@@ -148,7 +148,7 @@ class Slow(TorchTest):
         lines[4000] = "2" + lines[4000][1:]
         wrong = self.folder / "wrong.libsvm"
         wrong.write_text("\n".join(lines))
-        # The name of a FIFO is a part of the checkpoint's options, so both writers use the same name.
+        # The checkpoint's options contain the name of the FIFO. Therefore both writers use the same name.
         (self.folder / "first").mkdir()
         done = self.torch_job(1, *saving, train=[self.feed("first/clicks", wrong)])
         self.assertNotEqual(done.returncode, 0)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests that the PyTorch program of examples/deepfm has the same AUC on a GPU as on the CPU, also when it continues from
-a checkpoint of the CPU. Needs a GPU: scripts/gpu runs this test. DEEPFM_TRAIN names train.py, DEEPFM_RANKS has the
-numbers of ranks, and DEEPFM_SHARE_GPU=1 says that all ranks use one GPU."""
+"""Tests that the PyTorch program of examples/deepfm has the same AUC on a GPU as on the CPU. This must also hold when
+the GPU continues from a checkpoint of the CPU. Needs a GPU: scripts/gpu runs this test. DEEPFM_TRAIN names train.py,
+DEEPFM_RANKS has the numbers of ranks, and DEEPFM_SHARE_GPU=1 says that all ranks use one GPU.
+"""
 
 import os
 import re

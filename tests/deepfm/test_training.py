@@ -47,17 +47,19 @@ class Agreement(DeepFmTest):
 
     @unittest.skipUnless(os.environ["DEEPFM_DEFINITIONS"] == "DEEPFM_HAS_ONEDNN", "deepfm was built without oneDNN")
     def test_libraries_of_the_dense_layers_agree(self):
-        # Both libraries compute the same sums in other orders, like jobs with other numbers of ranks. So the same
-        # tolerances hold.
+        # The two libraries add numbers in different orders. Jobs with different numbers of ranks do the same. Therefore
+        # the same tolerances are used here.
         eigen = self.train("eigen", 2)
         saving = ("--checkpoint-dir", self.folder / "run")
         onednn = self.train("onednn", 2, "--library", "onednn", *saving)
         self.assertNotEqual(onednn[1], eigen[1])  # otherwise, Eigen has computed both
         self.assertLess(abs(onednn[0] - eigen[0]), 0.002)
         self.check_close(onednn[1], eigen[1])
-        # The replicas compute on other threads, in the order of the ranks.
+        # The replicas compute on threads of one process. They add up in the order of the ranks, so the results are the
+        # same.
         self.assertEqual(self.train("replicas", 1, "--library", "onednn", "--replicas", 2), onednn)
-        # A checkpoint does not depend on the library. Both compute the same AUC, which is rounded to 6 digits.
+        # A checkpoint does not depend on the library. With both libraries, the AUC is the same. It is rounded to 6
+        # digits.
         area = self.train("resumed", 2, "--library", "eigen", *saving)[0]
         self.assertAlmostEqual(area, onednn[0], places=5)
 
@@ -130,7 +132,7 @@ class Resuming(DeepFmTest):
         self.assertEqual(done.returncode, 2, done.stderr + done.stdout)
         files[2].write_bytes(right)
         with open(curve, "a", encoding="ascii") as file:
-            file.write("99,0,0.")  # an incomplete row, as a killed job leaves it
+            file.write("99,0,0.")  # an incomplete row, which a killed job may leave at the end of the file
         other = self.folder / "other.csv"
         other.write_text("epoch,time\n0,1\n")
         self.refused(self.job(2, *options, *saving, "--curve", other, **paths), "other.csv", "'step,epoch,loss'")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // A stand-in for cuDNN with the functions that examples/digits uses. It computes on the host, on the memory of the
-// stand-in for the driver. Each function waits until its stream has done all earlier work, so that it reads what this
-// work has written.
+// stand-in for the driver. Each function waits until its stream has done all earlier work, because the function reads
+// the results of this work.
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
@@ -32,7 +32,7 @@ struct Handle {
 Handle* of_handle(void* handle) { return static_cast<Handle*>(handle); }
 const Tensor& of_tensor(void* tensor) { return *static_cast<const Tensor*>(tensor); }
 
-/// Waits for the stream. Then declares to the stand-in that the host reads or writes the memory.
+/// Waits for the stream. Then tells the stand-in for the driver that the host reads or writes the memory.
 void access(void* handle, std::initializer_list<std::pair<const void*, std::size_t>> reads, void* written,
             std::size_t count) {
     cuStreamSynchronize(of_handle(handle)->stream);

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Gives digits bad input. The program must print one line about it, end with the right exit status, and keep the last
-good checkpoint. The jobs have two processes, so that a test also notices a process that waits forever for the other."""
+"""Gives digits bad input. The program must print one line about the input, end with the right exit status, and keep the
+last good checkpoint. The jobs have two processes, so that a test also notices a process that waits forever for the
+other.
+"""
 
 import gzip
 import os

@@ -23,8 +23,8 @@ struct Work {
     char joining = '-';  ///< the host whose ranks are in join() when the connection is cut
 };
 
-/// Reduces until the test cuts the connections of host b. Then all ranks must fail, and each error must name a host
-/// that does not answer.
+/// Starts allreduces until the test cuts the connections of host b. Then all ranks must fail, and each error must name
+/// a host that does not answer.
 void reduce_until_cut(RankContext& context, const Layout& layout, const Work& work) {
     context.phase("init");
     auto plane = context.open_control_plane();

@@ -205,7 +205,7 @@ struct Kill {
     double at = 0;
 };
 
-/// Checks a rank that was not killed. It has no error if it never needed the killed rank.
+/// Checks a rank that was not killed. If the rank never needed the killed rank, it has no error.
 void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
     REQUIRE(rank.end == RankEnd::returned);
     if (rank.values.count("text") == 0) {
@@ -267,7 +267,8 @@ double run_kill(Kill& kill) {
     return longest;
 }
 
-/// Rank 0 copies from rank 1's memory for many seconds, and needs no other rank for that. Meanwhile rank 1 dies.
+/// Rank 0 copies from rank 1's memory for many seconds. It needs no other rank for this copy. During the copy, rank 1
+/// dies.
 void copy_for_long(RankContext& context) {
     constexpr std::int64_t kBytes = std::int64_t{48} << 20;
     constexpr int kCopies = 1000;

@@ -260,8 +260,8 @@ private:
                  [&] { return open_by_proc(leader_pid(), offer.fd, offer.object); });
     }
 
-    /// Passes a new shared-memory object, by its name. If all ranks of a host already have the leader's object, this
-    /// host keeps that object.
+    /// Gives a new shared-memory object to the ranks of this host. They open it by its name. If all ranks of this host
+    /// already have the leader's first object, they keep that one, and no new object is made.
     Status pass_named(Outcome& outcome) {
         const bool needed = !host_has_it_[static_cast<std::size_t>(group_.host_index)];
         NamedMemory memory;
@@ -287,7 +287,8 @@ private:
                 return opened;
             });
         }
-        // The name is removed when this function returns. No rank writes to the memory before that.
+        // The name of the shared-memory object is removed when this function returns. No rank writes to the memory
+        // before.
         return exchange_outcomes(outcome);
     }
 

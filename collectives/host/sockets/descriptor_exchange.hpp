@@ -15,7 +15,7 @@ namespace rueda::collectives {
 struct DescriptorWays {
     bool same_process = true;  ///< if the ranks are threads: they get duplicates of the descriptor
     /// the leader sends the descriptor with SCM_RIGHTS over an abstract Unix socket; each side checks that the other
-    /// side is the same user
+    /// side belongs to the same user
     bool socket = true;
     bool proc = true;  ///< the other ranks open /proc/<pid>/fd/<n> of the leader
     bool shm = true;   ///< a new shared-memory object from shm_open; its name is removed before any rank uses

@@ -26,8 +26,8 @@ constexpr char kCarrier = 'd';
 void send_descriptor(int socket, int fd) {
     char carrier = kCarrier;
     iovec data{&carrier, 1};
-    // The send buffer of a new connection is empty, so one byte always fits. If the call fails for another reason, the
-    // other side sees that the connection was closed, and reports this.
+    // The send buffer of a new connection is empty, so this byte always fits. If the call fails for another reason,
+    // this process closes the connection. The receiver notices this and reports it.
     static_cast<void>(base::send_with_descriptors(socket, {&data, 1}, {&fd, 1}));
 }
 

@@ -14,9 +14,10 @@ namespace rueda::collectives {
 /// Returns 128 random bits in hexadecimal: a unique name that other processes cannot guess.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Sends a descriptor to every process of this user that connects to `name`, until the server is destroyed. The server
-/// has its own thread, which receives no signals. The server cannot stop after a fixed number of connections, because
-/// ranks may fail before they connect. Threads: the same thread starts and destroys the server.
+/// Sends a descriptor to every process that connects to `name`, if this user owns the process. It does so until the
+/// server is destroyed. The server has its own thread, which receives no signals. The server cannot stop after a fixed
+/// number of connections, because ranks may fail before they connect. Threads: the same thread starts and destroys the
+/// server.
 class DescriptorServer {
 public:
     /// Starts a server. `fd` must stay open until the server is destroyed.

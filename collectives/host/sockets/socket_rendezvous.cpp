@@ -92,7 +92,8 @@ private:
 /// A connection that rank 0 accepted, on which the complete Hello (with the rank's number) has not arrived yet.
 struct Comer {
     std::optional<base::ProvingSocket> proving;  ///< over TCP: runs the handshake; empty after the proof
-    FrameSocket socket;                          ///< open after the proof; over a Unix socket from the beginning
+    FrameSocket socket;                          ///< over TCP: open only after the proof; over a Unix socket: always
+                                                 ///< open
     std::array<std::byte, kHelloBytes + base::MessageCodes::kBytes> bytes{};
     std::size_t received = 0;
 
@@ -122,7 +123,7 @@ public:
                 return refuse_all(status);
             }
             // Before rank 0 checks the interruption, it accepts all ranks that have arrived. If such a rank has died,
-            // its connection shows this.
+            // its closed connection already shows this.
             if (Status go_on = ask(options_.interruption, 0, options_.size); missing_count() > 0 && !go_on.is_ok()) {
                 return refuse_all(go_on);
             }
@@ -155,8 +156,8 @@ private:
                        seconds(options_.start_timeout), last_refusal_.empty() ? "" : "; last refused: ", last_refusal_);
     }
 
-    /// Tells all ranks that have connected why the start fails. It does not wait: if a rank's socket does not accept
-    /// the message at once, this rank gets no message.
+    /// Tells all ranks that have connected why the start fails. The function does not wait: if a rank's socket does not
+    /// accept the message at once, that rank gets no message.
     Status refuse_all(const Status& status) {
         for (FrameSocket& socket : ranks_) {
             if (socket.is_open()) {
@@ -167,7 +168,7 @@ private:
     }
 
     static void refuse(FrameSocket& socket, const Status& status) {
-        // This call does not wait. So a process whose socket accepts no data gets no answer.
+        // This call does not wait. If the process's socket accepts no data now, the process gets no answer.
         static_cast<void>(
             send_frame(socket, {FrameKind::failure}, encode_failure(status), std::chrono::steady_clock::now(), false)
                 .is_ok());
@@ -242,9 +243,9 @@ private:
         }
     }
 
-    /// Closes the oldest connection whose other side has not proved yet that it knows the secret. A rank tries again if
-    /// its connection is closed before the proof. It would fail if its connection were closed later. Returns false if
-    /// there is no such connection.
+    /// Closes the oldest connection whose other side has not proved yet that it knows the secret. A rank whose
+    /// connection is closed before the proof tries again. A rank whose connection is closed after the proof would fail,
+    /// so those connections are kept. Returns false if there is no such connection.
     bool close_oldest_unproven() {
         const auto unproven =
             std::find_if(comers_.begin(), comers_.end(), [](const Comer& one) { return one.proving.has_value(); });

@@ -28,9 +28,9 @@ constexpr base::ConnectTimes kAttemptTimes{milliseconds(20'000), milliseconds(10
 /// milliseconds to start.
 constexpr milliseconds kLongestPause{50};
 
-/// Listens at one address. With SO_REUSEADDR, this works although the process that reserved the port (held_port) has a
-/// socket that is bound to it, and although connections of an earlier job may still use the port. If it fails, errno
-/// has the reason.
+/// Listens at one address. SO_REUSEADDR is needed for two reasons. The process that reserved the port (held_port) has a
+/// socket that is bound to this port, and connections of an earlier job may still use the port. If the function fails,
+/// errno has the reason.
 base::UniqueFd listen_at_reserved(const base::SocketAddress& address) {
     base::UniqueFd listener = base::open_socket(address, SOCK_NONBLOCK);
     const int on = 1;
@@ -63,8 +63,8 @@ public:
         if (race_ && race_->is_pending()) {
             race_->add_to(set);
         } else {
-            // An attempt can be over as soon as it has begun. In that case no event comes, so take() must notice the
-            // end of the attempt at once.
+            // An attempt can be over as soon as it has begun. In that case no event ends the wait. The wait must
+            // therefore end at once, so that take() notices the end of the attempt.
             set.wake_at(race_ ? now : next_);
         }
     }
@@ -109,7 +109,8 @@ Result<std::vector<base::UniqueFd>> listen_at_rendezvous(const std::string& rend
         if (listener.is_open()) {
             listeners.push_back(std::move(listener));
         } else if (address && errno == EADDRINUSE) {
-            // The other ranks would find the other program at this address, and would never reach rank 0.
+            // Another program uses the port. The other ranks would connect to that program, and would never reach rank
+            // 0.
             return failure(ErrorCode::unsupported,
                            "rank 0 cannot listen at {}, because another program uses this port: check "
                            "RUEDA_RENDEZVOUS, or start the job again",

@@ -12,7 +12,7 @@
 
 namespace rueda::collectives {
 
-/// The purpose of the handshake between rank 0 and the other ranks (base::Handshake).
+/// The text that tells base::Handshake what a handshake between rank 0 and another rank is for.
 inline constexpr std::string_view kRendezvousPurpose = "rueda rendezvous";
 
 /// Runs on rank 0: listens at all addresses of a rendezvous such as "tcp:10.0.0.1:4711,[fd00::1]:4711". Addresses that

@@ -100,8 +100,8 @@ Result<base::UniqueFd> listen_unix(const std::string& name, int backlog) {
     if (!listener.is_open()) {
         return system_failure(ErrorCode::resource_exhausted, "socket");
     }
-    // bind() creates the file of a path socket with the mode of the socket's descriptor. umask() would have the same
-    // effect, but for the whole process.
+    // bind() gives the file of a path socket the mode of the socket's descriptor. umask() would also limit the mode,
+    // but would affect the whole process.
     if (::fchmod(listener.value(), 0600) != 0) {
         return system_failure(ErrorCode::unsupported, "fchmod of a socket");
     }

@@ -36,9 +36,9 @@ void AdasumPasses::cut(const Batch& batch, std::uint32_t parts, std::span<PartMa
     for (PartMap& map : maps) {
         map.clear();
     }
-    // If an owner has several parts of each tensor, it first gets the first parts of all tensors, then the second
-    // parts, and so on. In a set on several hosts, the n-th parts of all tensors go to host n, so they must be
-    // contiguous.
+    // If an owner (a rank that computes results) has several parts of each tensor, it first gets the first parts of all
+    // tensors, then the second parts, and so on. In a set on several hosts, the n-th parts of all tensors go to host n,
+    // so they must be contiguous.
     for (std::uint32_t turn = 0; turn < of_each; ++turn) {
         for (std::uint32_t owner = 0; owner < owners; ++owner) {
             const std::uint32_t part = owner * of_each + turn;
@@ -124,8 +124,8 @@ bool AdasumPasses::act(std::uint64_t& work) {
 
 // ---- in place -------------------------------------------------------------------------------------------------------
 
-/// Calls f for the next piece of this rank's part that is processed directly in the members' memory. Returns false if
-/// there is no such piece.
+/// Takes the next piece of this rank's part. Calls f for everything in this piece that is processed directly in the
+/// members' memory. Returns false if there is no next piece.
 template <class F>
 bool AdasumPasses::next_in_place(F&& f, std::uint64_t& work) {
     if (in_place_is_done_) {
@@ -211,8 +211,8 @@ void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset,
 // ---- staging --------------------------------------------------------------------------------------------------------
 
 /// Copies the next piece of this rank's input to its cells (its buffers in shared memory). `first` is the number of the
-/// phase's first chunk. The function may overwrite the cells of pieces with numbers below `needed`, and cells that were
-/// filled before this phase, because no rank needs them any more.
+/// phase's first chunk. The function may overwrite two kinds of cells, because no rank needs them any more: cells that
+/// were filled before this phase, and cells of pieces with numbers below `needed`.
 bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
     if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
         !may_write_(first + staged_)) {
@@ -224,8 +224,8 @@ bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::ui
     return true;
 }
 
-/// Copies those parts of this rank's input that other ranks process. The parts go to this rank's cell (its buffer in
-/// shared memory), each to its place.
+/// Copies those parts of this rank's input that other ranks process. Each part goes to its place in this rank's cell
+/// (its buffer in shared memory).
 void AdasumPasses::stage(std::uint64_t index, std::uint64_t number, std::uint64_t& work) {
     const Range range = piece(index);
     for (std::uint32_t owner = 0; owner < owners_; ++owner) {

@@ -110,21 +110,21 @@ private:
     bool to_outputs_ = true;
     std::byte* results_ = nullptr;     // an owner's memory for results, if they do not go to the outputs
     std::uint64_t piece_bytes_ = 0;    // the length of one owner's piece, in bytes
-    std::uint64_t pieces_ = 0;         // number of pieces of the longest staged map
+    std::uint64_t pieces_ = 0;         // number of pieces of the longest map in staged_maps_
     std::uint64_t number_chunks_ = 0;  // number of chunks that NumbersSum needs
     bool stays_ = false;
 
     Phase phase_ = Phase::done;
     std::uint64_t staged_ = 0;    // number of pieces in this phase that this rank has copied to shared memory
-    std::uint64_t measured_ = 0;  // measured_, combined_ and fetched_ also count pieces in this phase
+    std::uint64_t measured_ = 0;  // measured_, combined_ and fetched_ are also numbers of pieces in this phase
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
-    std::uint64_t in_place_at_ = 0;  // how far the work in place has come in this phase, as an offset in this rank's
-                                     // map
+    std::uint64_t in_place_at_ = 0;  // up to this offset in its map, this rank has processed the in-place tensors in
+                                     // this phase
     bool in_place_is_done_ = true;
     ops::DotProducts products_;
-    std::vector<double> dots_;     // indexed by segment (tensor), then by pair of members
-    std::vector<double> weights_;  // indexed by segment (tensor), then by member
+    std::vector<double> dots_;     // the dot products, indexed by segment (tensor), then by pair of members
+    std::vector<double> weights_;  // the weights, indexed by segment (tensor), then by member
     std::vector<const std::byte*> sources_;
     std::vector<std::byte*> destinations_;
 };

@@ -8,7 +8,7 @@
 namespace rueda::collectives {
 namespace {
 
-/// How many bytes of a tensor that is not cut into chunks are processed in one step. This is about the size of a chunk.
+/// How many bytes one step processes, if the tensor is not cut into chunks. The number is about the size of a chunk.
 /// Steps are therefore short, and the engine can often check for an abort and step other tasks.
 constexpr std::uint64_t kStepBytes = 128 * 1024;
 
@@ -17,9 +17,10 @@ constexpr std::uint64_t kStepBytes = 128 * 1024;
 /// share.
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
 
-/// The limits for two ranks, in bytes per rank. With two ranks, shares and whole tensors move the same number of cache
-/// lines, so the limits were found by measurement. From 8 to 24 KiB, shares are faster by 3 to 10 %. From 24 to 40 KiB,
-/// whole tensors are faster by 8 to 15 %. Above 40 KiB, shares are faster again (docs/design/collectives.md).
+/// The limits for two ranks, in bytes per rank. Each rank combines either a share of the tensors or the whole tensors.
+/// With two ranks, both methods move the same number of cache lines, so the limits were found by measurement. From 8 to
+/// 24 KiB, shares are faster by 3 to 10 %. From 24 to 40 KiB, whole tensors are faster by 8 to 15 %. Above 40 KiB,
+/// shares are faster again (docs/design/collectives.md).
 constexpr std::uint64_t kSharesOfTwoFrom = 8 * 1024;
 constexpr std::uint64_t kWholeOfTwoFrom = 24 * 1024;
 constexpr std::uint64_t kWholeOfTwoTo = 40 * 1024;
@@ -106,12 +107,12 @@ std::optional<BatchChunks> AllreduceTask::chunks() const {
 
 /// Combines a piece of a segment, in rank order. This rank's own input and output are used directly.
 ///
-/// If `for_all` is true, the result is also written for every other member. It is written to the member's output if the
-/// output is in the arena (shared memory), and to the member's cell if not. The other members then wait until all ranks
-/// have combined. So this rank may read those of their inputs that are in the arena directly.
+/// If `for_all` is true, the result is also written for every other member: to the member's output if this output is in
+/// the arena (shared memory), otherwise to the member's cell. The other members then wait until all ranks have
+/// combined, and do not change their inputs. This rank may therefore read inputs that are in the arena directly.
 ///
 /// If `for_all` is false, the other members do not wait. A member may change its input as soon as it has announced or
-/// staged this input, so this rank may read only the announced or staged copy.
+/// staged this input. This rank may therefore read only the announced or staged copy.
 void AllreduceTask::combine(const Piece& piece, bool for_all) const {
     const Segment& segment = batch_.segments[piece.segment];
     const auto locations = batch_.locations_of(piece.segment, set_.members);
@@ -127,8 +128,9 @@ void AllreduceTask::combine(const Piece& piece, bool for_all) const {
             continue;
         }
         if (member == set_.rank) {
-            // The input and its announced or staged copy have the same content. This rank reads its input, so that the
-            // copy's cache lines stay with the cores of the other ranks, which read the copy.
+            // This rank's input and the announced or staged copy of this input have the same content. This rank reads
+            // the input itself. The cache lines of the copy then stay with the cores of the other ranks, which read the
+            // copy.
             sources[member] = segment.input + piece.offset;
             destinations[written++] = segment.output + piece.offset;
             continue;
@@ -189,8 +191,8 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
     return {index * chunk_bytes_, std::min((index + 1) * chunk_bytes_, staged_.bytes())};
 }
 
-/// Does one action. First tries to stage a chunk (at most one chunk ahead), then to combine, then to fetch: the other
-/// ranks wait most for staging, and least for fetching.
+/// Does one action. Tries to stage a chunk (at most one chunk ahead). If it cannot, it tries to combine a chunk, and
+/// then to fetch one. The order follows the other ranks' waits: they wait most for staging, and least for fetching.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
@@ -204,8 +206,8 @@ StepResult AllreduceTask::step_staged() {
         reduce_chunk(reduced_chunks_++);
         fetched_chunks_ = whole_ ? reduced_chunks_ : fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // The following publish() of `reduced` also wakes the ranks that wait for `fetched`. In later batches, the
-            // other ranks load `fetched` in cell_is_free().
+            // `fetched` needs no publish(), because the publish() of `reduced` below also wakes the ranks that wait for
+            // `fetched`. The other ranks load `fetched` in later batches, in cell_is_free().
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
@@ -218,7 +220,7 @@ StepResult AllreduceTask::step_staged() {
         // memory). A rank gets to this chunk only after it has ended the previous batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // This counter is published only now, because all ranks have just stopped writing to this rank's buffers.
+            // `fetched` is published only now, because only now no rank writes to this rank's buffers any more.
             set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;
@@ -227,9 +229,9 @@ StepResult AllreduceTask::step_staged() {
 }
 
 /// A chunk may be staged (copied to a buffer in shared memory) if two conditions hold for its buffer. First, this rank
-/// has already fetched the results that the buffer held before. Second, no other rank still reads the inputs that it
-/// held before. Within a batch, the first condition implies the second: a chunk is fetched only after all ranks have
-/// combined it.
+/// has already fetched the results that the buffer held before. Second, no other rank still reads the inputs that the
+/// buffer held before. Within a batch, the first condition implies the second: a chunk is fetched only after all ranks
+/// have combined it.
 bool AllreduceTask::may_stage() const {
     return staged_chunks_ < chunk_count_ && staged_chunks_ < reduced_chunks_ + 2 &&
            staged_chunks_ < fetched_chunks_ + set_.arena->plan().cells_per_rank &&
@@ -251,10 +253,9 @@ void AllreduceTask::stage(std::uint64_t index) {
 }
 
 /// Combines a whole chunk for this rank alone, or this rank's share of the chunk for all members. For a share, the
-/// result replaces each member's input in that member's cell (its buffer in shared memory). A cache line of the cell
-/// then moves to the core that combines it, and back to the core that staged it and will stage there again. If the
-/// result went to the combining rank's own cell, a second cache line would have to move: the line of that cell, which
-/// is still at the core that last fetched from it.
+/// result replaces each member's input in that member's cell (its buffer in shared memory). Each cache line of the cell
+/// then moves twice: to the core that combines it, and back to the core that staged it and will stage there again. If
+/// the result went to the combining rank's own cell instead, a line of that cell would have to move, too.
 void AllreduceTask::reduce_chunk(std::uint64_t index) const {
     const Range all = chunk(index);
     const Range own = whole_ ? all : SegmentMap::share(all, set_.rank, set_.members);

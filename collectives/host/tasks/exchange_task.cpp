@@ -23,7 +23,7 @@ constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
 void ExchangeTask::begin(const Batch& batch) {
     batch_ = batch;
-    // This clears only the entries of existing members. Clearing the whole array would take measurable time in a
+    // Only the entries of existing members are cleared here. Clearing the whole array would take measurable time in a
     // broadcast of 4 bytes.
     std::fill_n(contributions_.begin(), set_.members, Contribution{});
     staged_chunks_ = fetched_chunks_ = 0;
@@ -57,10 +57,10 @@ void ExchangeTask::plan_steps(std::uint64_t longest) {
         somebody_stages = somebody_stages || needs_cells(member);
         all += contributions_[member].at_once ? 0 : contributions_[member].bytes;
     }
-    // With streaming stores, copy_in_order() gains nothing: if no cache holds the data, it took 8 % longer for 16 MiB.
+    // With streaming stores, copy_in_order() is not faster. If no cache holds the data, it took 8 % longer for 16 MiB.
     const bool in_order = !is_broadcast && !somebody_stages && store_ == ops::Store::cached;
     if (in_order) {
-        // No rank waits for a first chunk, so smaller steps would only cost time.
+        // Here no rank waits for another rank's first chunk. Smaller steps would therefore only cost time.
         bytes_per_step_ = 2 * std::min(kLargestChunk, cell_bytes);
         chunk_count_ = (all + bytes_per_step_ - 1) / bytes_per_step_;
         return;
@@ -222,10 +222,10 @@ StepResult ExchangeTask::step() {
 /// to its cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
-/// The place of chunk `index` of `member`. In a broadcast, the chunks that are smaller than a cell go to different
-/// places of the cell in turn. If they always went to the same place, the root would write to cache lines that another
-/// core has just read, and would wait for this core. With two ranks, a broadcast of 64 KiB then took 8.7 µs instead of
-/// 6.3 µs.
+/// The place of chunk `index` of `member`. In a broadcast, a chunk may be smaller than a cell. Each use of a cell then
+/// takes the next place in this cell. If every chunk went to the same place, the root would write to cache lines that
+/// another core has just read, and would wait for this core. With two ranks, a broadcast of 64 KiB then took 8.7 µs
+/// instead of 6.3 µs.
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {
     const std::uint64_t number = set_.chunks + index;
     if (changes_cells()) {

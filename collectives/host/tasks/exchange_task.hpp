@@ -18,14 +18,14 @@ namespace rueda::collectives {
 ///
 /// If a rank's announcement contained the contribution, the other ranks copy it from there. If the contribution lies in
 /// the arena (shared memory), the other ranks read it in place. Any other contribution goes chunk by chunk through the
-/// cells, which are buffers of the contributing rank in the arena. The cost of a contribution of C bytes: the
-/// contributing rank copies C bytes to the cells, if cells are needed, and every other rank copies C bytes to its
-/// output.
+/// cells, which are buffers of the contributing rank in the arena. A contribution of C bytes has these costs. Every
+/// other rank copies C bytes to its output. If cells are needed, the contributing rank also copies C bytes to the
+/// cells.
 ///
-/// If no contribution of an allgather goes through cells and the output is small enough for the caches, a rank copies
-/// its own contribution first, and then those of the other ranks. While all ranks copy their own contributions, no
-/// cache line crosses between the cores. With two ranks, an allgather of 1 MiB took 142 µs in this order, and 182 µs
-/// when each step copied a chunk of every contribution.
+/// In some allgathers, no contribution goes through cells, and the output is small enough for the caches. A rank then
+/// copies its own contribution first, and the contributions of the other ranks afterwards. While all ranks copy their
+/// own contributions, no cache line crosses between the cores. With two ranks, an allgather of 1 MiB took 142 µs in
+/// this order, and 182 µs when each step copied a chunk of every contribution.
 ///
 /// In a broadcast, the root would be idle while the other ranks read its tensor. If the outputs of the other ranks lie
 /// in the arena, the root therefore writes 1/m of each output itself, where m is the number of members. All ranks then
@@ -68,7 +68,7 @@ private:
     HostSet& set_;
     Batch batch_;
     std::array<Contribution, base::kMaxLocalRanks> contributions_{};
-    std::uint64_t chunk_bytes_ = 0;  // at most the size of a buffer in shared memory
+    std::uint64_t chunk_bytes_ = 0;  // the size of a chunk; at most the size of a buffer in shared memory
     std::uint64_t chunk_count_ = 0;
     std::uint64_t bytes_per_step_ = 0;  // in an allgather without buffers: how many bytes of the output one step copies
     std::uint64_t staged_chunks_ = 0;

@@ -39,7 +39,7 @@ struct HostSet {
     std::uint64_t free_chunks = 0;
 
     /// Combines `sources`, one for each member, into `destinations`, in rank order. The sources of members that called
-    /// join() are left out. For Adasum, such a member counts as zeros at its place in the tree.
+    /// join() are left out. For Adasum, the input of such a member counts as zeros.
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
@@ -70,7 +70,7 @@ struct HostSet {
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
 
     /// Stores a progress counter of this rank, and wakes ranks that sleep. reached() on the other ranks loads the
-    /// counter. The store is seq_cst because of ranks that go to sleep: such a rank first stores in its attention word
+    /// counter. The store is seq_cst because of ranks that go to sleep. Such a rank first stores in its attention word
     /// that it sleeps, and then reads the counters.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
         counter.store(value, std::memory_order_seq_cst);

@@ -22,8 +22,8 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    // a failure to make the folder is ignored here: in this case the file in the folder cannot be opened, and that
-    // error gives the reason
+    // a failure to make the folder is ignored here, because the file then cannot be opened, and that error gives the
+    // reason
     std::filesystem::create_directories(folder, error);
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);

@@ -11,8 +11,8 @@
 
 namespace rueda::core {
 
-/// The stacks of all ranks of a host, which a person asks for by sending the stack signal to one of them
-/// (RUEDA_STACK_SIGNAL).
+/// The stacks of all ranks of a host. A person asks for them by sending the stack signal (RUEDA_STACK_SIGNAL) to one of
+/// the ranks.
 ///
 /// Threads: one, the background thread.
 class RequestedStacks {

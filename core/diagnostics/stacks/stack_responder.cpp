@@ -23,9 +23,9 @@ namespace {
 constexpr std::chrono::seconds kPatienceOfCapture{1};
 constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
 
-/// Returns a random delay. The stack is taken after this delay. Without the delay, the stack would often show only
-/// Rueda, and not where a slow rank spends its time: a call of Rueda wakes the background thread, which then notices
-/// the question for the stack. The longest delay is the time that a fast trainer needs for a few steps.
+/// Returns the random delay before a stack is taken. A call of Rueda wakes the background thread, which then notices
+/// the question for the stack. Without the delay, the stack would therefore often show only this call, and not where a
+/// slow rank spends its time. The longest delay is the time that a fast trainer needs for a few steps.
 std::chrono::microseconds random_delay() {
     constexpr std::int64_t kLongestUs = 50'000;
     // the nanoseconds of the clock serve as a random number

@@ -33,7 +33,8 @@ struct HandlerState {
         /// the signal; 0: the handler does nothing. The thread that installs the handler stores it with release; the
         /// handler loads it with acquire.
         0};
-    /// the process that installed the handler. Relaxed, because the process id is written before `number`
+    /// the process that installed the handler. Accesses are relaxed, because this id is stored before `number` is
+    /// stored with release
     std::atomic<pid_t> pid{0};
     /// The number of the capture that the handler has to make; 0: none. The capturing thread stores it with release.
     /// The handler that exchanges it for 0 makes the capture.
@@ -60,7 +61,8 @@ HandlerState handler_state;
 /// The thread that makes a capture holds this mutex.
 std::mutex capture_mutex;
 std::uint32_t last_capture = 0;  // protected by capture_mutex
-// relaxed: it is read under capture_mutex, and written before a handler is adopted
+// accesses are relaxed: the descriptor is read under capture_mutex, and written before Rueda's handler calls the
+// interpreter's handler
 std::atomic<int> descriptor_of_traceback{-1};
 
 struct Walk {
@@ -179,9 +181,9 @@ void empty_traceback(int descriptor) {
     lseek(descriptor, 0, SEEK_SET);
 }
 
-/// Waits until the handler has stored the number of the capture in `taken`. This function sleeps for short times and
-/// checks `taken` after each, which costs nothing here. If it slept on a futex instead, the handler would have to make
-/// a system call to wake it.
+/// Waits until the handler has stored the number of the capture in `taken`. This function sleeps for short times, and
+/// checks `taken` after each sleep. A futex would not need these checks, but then the signal handler would have to make
+/// a system call.
 bool await_capture(std::uint32_t number, std::chrono::nanoseconds patience) {
     constexpr std::chrono::microseconds kPause{200};
     const auto until = std::chrono::steady_clock::now() + patience;

@@ -16,8 +16,8 @@ using collectives::Operation;
 namespace {
 
 /// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place:
-/// each rank combines a share of the tensor, and must wait for the shares of the other ranks. For larger tensors this
-/// wait costs less than it saves, because fewer cache lines move between the cores.
+/// each rank combines a share of the tensor, and must wait for the shares of the other ranks. For larger tensors, this
+/// wait costs less than the method saves, because fewer cache lines move between the cores.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace

@@ -185,9 +185,9 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
 /// Compares only the address of `completion`; its content may change at the same time.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
-        // Acquire: pairs with the release store in OperationEnds::complete(). Members of a group that are held back are
-        // skipped, because they are not announced yet. Even so the result is not empty: the operation that announces
-        // the group's number of members has the same completion and is still pending.
+        // This acquire load pairs with the release store in OperationEnds::complete(). Members of a group that are held
+        // back are skipped, because they are not announced yet. Even so the result is not empty: the operation that
+        // announces the group's number of members has the same completion and is still pending.
         if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
             return;
         }

@@ -152,7 +152,7 @@ void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexce
     }
 }
 
-/// Records which memory of the caller Rueda uses until the operation has ended.
+/// Notes the memory of the caller that Rueda uses until the operation has ended.
 void Announcer::note_memory(const TensorEntry& entry) const {
     const Request& request = entry.request;
     const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
@@ -173,8 +173,9 @@ void Announcer::prefetch(const TensorEntry& entry) const {
         return;
     }
     const std::uint64_t generation = entry.generation + 1;
-    // A direct announcement does not use the slot's counter, so the counter's cache line need not move to this core. If
-    // the last announcement was direct, the next one will probably be direct too.
+    // This rank's counter line is prefetched only if the last announcement in the slot was not direct. A direct
+    // announcement does not use the counter, so its cache line need not move to this core. After a direct announcement,
+    // the next one will probably be direct too.
     const bool directly =
         (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
     if (!directly) {
@@ -277,15 +278,16 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     count_arrival(entry, /*changed=*/false, urgency);
 }
 
-/// Returns the call that this rank appends for `entry` if it announces last. Returns nothing if the registrar must
-/// compare the announcements.
+/// Returns the log entry that calls the operation of `entry`. If this rank is the last to announce the operation, it
+/// appends this log entry. Returns nothing if the registrar must compare the announcements first.
 std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorEntry& entry, Urgency urgency) const {
     const bool unnamed = entry.slot < memory_.extent().unnamed_slots;
     if (caller_ == Caller::leader || joined_.any() ||
         (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
         return std::nullopt;
     }
-    // If a caller is about to drive progress, a batch that begins with this call is closed at once.
+    // If a caller is about to drive progress, it must not wait for more operations: a batch that begins with this log
+    // entry is closed at once.
     const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
     return ReadyCall<Atomics>{
         {EntryKind::call, entry.slot, 0, 0, fusion_of(entry.request.metadata), entry.request.bytes()}, begins_batch_at};
@@ -312,9 +314,9 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
             if (entry.slot < memory_.extent().unnamed_slots) {
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // This rank announced the operation only because it has joined, and no other host asked for the name.
-                // So this rank forgets the name. If another rank still uses the name, that rank announces the operation
-                // again by name, and then this rank does the same.
+                // The slot is retired. This rank stood in for the operation only because it has joined, and no other
+                // host asked for the name. So this rank forgets the name. If another rank announces the operation by
+                // name later, this rank stands in for it again.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

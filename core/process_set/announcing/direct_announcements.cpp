@@ -16,17 +16,18 @@ using collectives::Operation;
 void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
     place.flags |= Place<Atomics>::kDirect;
     if (auto& last = memory_.cursor(view_.rank).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
-        last.store(entry.slot + 1, std::memory_order_release);  // release: pairs with the stall monitor's acquire load
+        last.store(entry.slot + 1, std::memory_order_release);  // this release store pairs with the stall monitor's
+                                                                // acquire load
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
         at_once_number_ = recording_.number();
-        // relaxed: until another thread takes the progress lock, only this thread reads the value
+        // relaxed, because only this thread reads the value until another thread takes the progress lock
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
-        // This store comes before the announcement is published. seq_cst: the thread that drives progress marks itself
-        // as asleep and then reads direct_. Either that thread sees this store, or announced_more() below sees the mark
-        // and wakes that thread.
+        // This store comes before the announcement is published. It is seq_cst, because the thread that drives progress
+        // first marks itself as asleep and then reads direct_. Either that thread sees this store, or announced_more()
+        // below sees the mark and wakes that thread.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);
@@ -106,8 +107,8 @@ bool DirectAnnouncements::execute(TensorEntry& entry) {
     return true;
 }
 
-/// Records that the slot was used just now. The search for idle slots needs this hint, because the log has no entry for
-/// a direct operation.
+/// Records that the slot of `entry` was used just now. The search for idle slots needs this record, because a direct
+/// operation leaves no entry in the log.
 void DirectAnnouncements::note_use(const TensorEntry& entry) const {
     auto& last_called = memory_.arrivals(entry.slot).last_called;
     if (const std::uint64_t next = cursor_.position(); last_called.load(std::memory_order_relaxed) < next) {

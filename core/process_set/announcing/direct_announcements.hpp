@@ -42,21 +42,22 @@ public:
           cursor_(cursor) {}
 
     /// Whether an operation may be announced directly. The input must be sent with the announcement, and the metadata
-    /// must be as agreed; the caller checks both. The calling thread must be about to drive progress, because otherwise
-    /// no thread would read the members' announcements. The caller holds the enqueue lock.
+    /// must be those that the ranks agreed on; the caller checks both. The calling thread must be about to drive
+    /// progress, because otherwise no thread would read the members' announcements. The caller holds the enqueue lock.
     [[nodiscard]] bool may_begin(const TensorEntry& entry, Urgency urgency) const {
         return urgency != Urgency::background && entry.request.count > 0 &&
                direct_.load(std::memory_order_relaxed) == nullptr && !joined_.any() && is_allowed_;
     }
     /// Announces `entry` directly; the announcement is already written to `place`. The caller holds the enqueue lock.
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    /// Whether finish_at_once() must be called for the last announcement.
+    /// Whether the last announced operation waits for a call of finish_at_once().
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
-    /// Returns true if another member may announce the same operation directly, although this rank counts its own
-    /// announcement. The members may decide differently: each member decides by its own memory and its own number of
-    /// rows whether it sends its input with the announcement.
+    /// Returns true if another member may announce the same operation directly, although this rank uses the slot's
+    /// counter. The members may decide differently: each member decides by its own memory and its own number of rows
+    /// whether it sends its input with the announcement.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
-    /// Removes and returns the operation. The caller must count the operation's announcement, or end the operation.
+    /// Removes and returns the operation. The caller must then count the announcement in the slot's counter, or end the
+    /// operation.
     TensorEntry& withdraw();
     void forget() { direct_.store(nullptr, std::memory_order_relaxed); }
     /// Whether `entry` is the directly announced operation.
@@ -67,19 +68,21 @@ public:
         return entry != nullptr && entry->slot == slot;
     }
 
-    /// Whether an operation is announced directly. seq_cst: before a thread sleeps, it marks this rank as asleep and
-    /// then calls any(). Either the thread sees the operation, or the announcing thread sees the mark and wakes it.
+    /// Whether an operation is announced directly. The load is seq_cst: before a thread sleeps, it marks this rank as
+    /// asleep and then calls any(). Either the thread sees the operation, or the announcing thread sees the mark and
+    /// wakes it.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
     /// Checks whether the operation can be completed. There must be such an operation. If all members have announced it
     /// directly, this function executes and ends the operation. If the result is `withdrawn`, the caller must call
-    /// withdraw() and count the announcement. `last_position`: see look_at_direct().
+    /// withdraw() and count the announcement in the slot's counter. `last_position`: see look_at_direct().
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
-    /// Records the log position of the *closing* entry. A member that has read this entry announces nothing more.
+    /// Records the log position of the *closing* entry, which says that a rank has shut down. A member that has read
+    /// this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
     /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. Returns
-    /// true if the operation has ended. In that case, the completion is marked as done only if it holds a part of the
-    /// result (for an operation of variable size). Returns false if the operation has not ended; it is then pending
-    /// like any other operation.
+    /// true if the operation has ended. In that case, its Completion object is marked as done only if the object holds
+    /// a part of the result (for an operation of variable size). Returns false if the operation has not ended; it is
+    /// then pending like any other operation.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:

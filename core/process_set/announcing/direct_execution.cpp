@@ -41,7 +41,7 @@ Status DirectExecution::run(TensorEntry& entry) {
             return exchange(entry);
         case Operation::barrier:
         case Operation::join:
-        case Operation::group:  // an announcement of a group's number of members has no elements, so it is never direct
+        case Operation::group:  // has no elements, so it is never announced directly
             break;
     }
     return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);

@@ -17,7 +17,7 @@
 namespace rueda::core {
 
 /// Executes an operation that all members have announced directly. This rank computes its result from the inputs in the
-/// announcements, without any action of the other ranks.
+/// announcements, and needs nothing more from the other ranks.
 ///
 /// Threads: the thread that drives progress.
 class DirectExecution {

@@ -25,9 +25,9 @@ void Announcer::announce_in_full(TensorEntry& entry) {
     }
 }
 
-/// Publishes the number of announcements that wait for room in the mailbox. The stall monitor reads this number, and
-/// does not report this rank as missing for an operation that may be among these announcements. Release: pairs with the
-/// monitor's acquire load. The caller holds the enqueue lock.
+/// Publishes the number of announcements that wait for room in the mailbox. The stall monitor does not report this rank
+/// as missing for an operation that may be among these announcements. This release store pairs with the monitor's
+/// acquire load. The caller holds the enqueue lock.
 void Announcer::tell_deferred_count() {
     memory_.mailbox(view_.rank).deferred_count.store(unposted_.size(), std::memory_order_release);
 }
@@ -66,8 +66,8 @@ bool Announcer::try_post_full(TensorEntry& entry) {
     return true;
 }
 
-/// Requests the call of an operation that all ranks of this host have announced. The rank that announced last makes
-/// this request. The operation stays pending until the registrar answers.
+/// Asks the registrar to call an operation that all ranks of this host have announced. The rank that announced last
+/// makes this request. The operation stays pending until the registrar answers.
 void Announcer::resolve(TensorEntry& entry) {
     if (!unposted_resolves_.empty() || !try_post_resolve(entry)) {
         unposted_resolves_.push_back(entry);
@@ -95,7 +95,8 @@ void Announcer::announce_shutdown() {
     }
     shut_down_posted_ = true;
     fail_deferred(reasons_.shut_down_here());
-    // If all ranks announced an operation before the shutdown, its call is requested before the shutdown is posted.
+    // The registrar must call the operations that all ranks announced before the shutdown. So these requests are posted
+    // before the shutdown.
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
@@ -111,14 +112,14 @@ bool Announcer::try_post_shutdown() {
         return false;
     }
     record->set_kind(RequestKind::shut_down);
-    // This rank writes two things for the stall monitor before it calls post(): first the step that it has begun, then
-    // a note that it has announced its shutdown. post() may take long, because this rank may have to do all of the
-    // registrar's work during the call. If this process is stopped in post(), the monitor sees the note. If the process
-    // is stopped earlier, the monitor sees at least the step.
+    // Before post(), this rank writes two things for the stall monitor: first the step that it has begun, then a note
+    // that it has announced its shutdown. post() may take long, because this rank may have to do all of the registrar's
+    // work in it. If this process is stopped in post(), the monitor sees the note. If the process is stopped earlier,
+    // the monitor sees at least the step.
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
-    // seq_cst: Engine::announce_shutdown() first stores that its thread sleeps, and then reads this flag
+    // seq_cst: Engine::announce_shutdown() first marks its thread as asleep, and then reads this flag
     shut_down_announced_.store(true, std::memory_order_seq_cst);
     finish_post(appended);
     return true;
@@ -174,8 +175,8 @@ bool Announcer::retry_deferred() {
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
-    // After a shutdown, the registrar would append one refusal for each of these announcements. The log has space for
-    // only as many refusals as a mailbox has records, so this rank ends the operations itself.
+    // After a shutdown, the registrar would append an error entry to the log for each of these announcements. The log
+    // has space for only as many such entries as a mailbox has records. So this rank ends the operations itself.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
     bool ended = false;
     const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();

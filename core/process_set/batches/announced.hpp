@@ -14,8 +14,9 @@
 
 namespace rueda::core {
 
-/// What the members of this host announced about a complete operation, as AnnouncementWriter wrote it. Other processes
-/// can change these data at any time. The functions therefore copy each value once, and check and use only the copy.
+/// Reads what the members of this host announced about an operation that all of them have announced (AnnouncementWriter
+/// wrote it). Other processes can change these data at any time. The functions therefore copy each value once, and
+/// check and use only the copy.
 ///
 /// Threads: the thread that drives progress, and any thread under the enqueue lock. The announcements of an operation
 /// stay valid while the operation is pending on this rank.
@@ -32,8 +33,8 @@ public:
     [[nodiscard]] Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot,
                                                    std::span<const collectives::Location> of,
                                                    std::vector<std::int64_t>& splits) const;
-    /// Checks that all members announced the same first dimension. Correct ranks do, but a faulty rank may have
-    /// overwritten the announcements.
+    /// Checks that all members announced the same first dimension. This is always so if all ranks are correct, but a
+    /// faulty rank may have overwritten the announcements.
     [[nodiscard]] Status check_rows(const TensorEntry& entry, std::span<const std::int64_t> rows) const;
     /// For a scatter: checks that all rows come from the root. Without this check, the caller could not notice such an
     /// error, because the result does not show where the rows come from.

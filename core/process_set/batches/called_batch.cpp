@@ -60,8 +60,8 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
             segments_.back().uncounted += locations_.back().counted ? 0U : 1U;
         }
     }
-    // On several hosts, `called.uncounted` comes from the root and includes the ranks of this host. On one host,
-    // `called.uncounted` is 0.
+    // `called.uncounted` is the number of ranks that an average does not count. On several hosts, the root of the tree
+    // sends this number, which includes the ranks of this host. On one host, it is 0.
     segments_.back().uncounted = std::max(segments_.back().uncounted, called.uncounted);
     if (const std::uint32_t absent = segments_.back().absent;
         absent >= view_.set_size || segments_.back().uncounted >= view_.set_size ||
@@ -74,7 +74,7 @@ Status CalledBatch::add_segment(TensorEntry& entry, const Call& called) {
 }
 
 /// Reads the first dimensions of all ranks of the set from the attachment (the data that the log entry refers to). On
-/// several hosts, the root of the tree sends them; on one host, there is no attachment.
+/// several hosts, the root of the tree sends these dimensions; on one host, there is no attachment.
 Status CalledBatch::read_rows(std::uint32_t attachment) {
     rows_.clear();
     if (attachment == 0) {
@@ -109,7 +109,7 @@ Status CalledBatch::complete_rows(const TensorEntry& entry) {
     return {};
 }
 
-/// Prepares the output of an operation of variable size. Such an operation is alone in its batch.
+/// Prepares the output of an operation of variable size. Such an operation is the only operation in its batch.
 Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
     RUEDA_RETURN_IF_FAILED(complete_rows(entry));
     switch (static_cast<Operation>(entry.request.metadata.operation)) {
@@ -117,7 +117,8 @@ Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
             return prepare_gather(entry);
         case Operation::alltoall:
         case Operation::scatter:
-            // Without a table of splits in the arena, the ranks exchange the splits first (begin_splits()).
+            // If the arena has no table of splits, nothing can be prepared yet: the ranks exchange the splits first
+            // (begin_splits()).
             return view_.extent().has_splits() ? prepare_alltoall(entry, slot) : Status();
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
@@ -196,7 +197,8 @@ Status CalledBatch::take_splits() {
 void CalledBatch::own_splits(std::vector<std::int64_t>& splits) const {
     const std::size_t size = view_.set_size;
     if (splits_.size() != size * size || !view_.extent().has_splits()) {
-        splits = splits_;  // in a set on several hosts, the splits already have this form
+        splits = splits_;  // for several hosts, `splits_` holds only this rank's splits, in the form that `splits`
+                           // needs
         return;
     }
     splits.clear();

@@ -53,7 +53,7 @@ public:
         return {operation(), segments_, locations_, splits_, rows_};
     }
 
-    /// For an operation of variable size: the number of members, on all hosts, that have announced their rows.
+    /// For an operation of variable size: the number of members of the set, on all hosts.
     [[nodiscard]] std::size_t members() const { return rows_.size(); }
     /// The first dimension that the member announced; empty if the member has joined.
     [[nodiscard]] std::optional<std::int64_t> rows_of(std::size_t member) const {

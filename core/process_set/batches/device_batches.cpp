@@ -19,8 +19,8 @@ using collectives::StepWork;
 
 namespace {
 
-/// If a batch takes long, this rank checks at this interval whether the inputs of the batch are ready. A check costs
-/// one call of the driver for each input, and only stall reports need its result.
+/// If a batch takes long, this rank checks at this interval whether the inputs of the batch are ready on the device. A
+/// check costs one call of the driver for each input, and only stall reports need the result of the check.
 constexpr std::int64_t kLookAtInputsNs = 100'000'000;
 
 DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
@@ -98,7 +98,8 @@ StepResult DeviceBatches::step_inner() {
     return result;
 }
 
-/// Returns the caller's device and stream. Returns null if this rank has joined and takes part without a caller.
+/// Returns the device and stream of the caller of this rank. Returns null if no caller of this rank started the
+/// operation, because this rank has joined.
 const DeviceUse* DeviceBatches::own_use() const {
     for (const TensorEntry* entry : batch_->entries()) {
         if (entry->request.device != nullptr) {
@@ -108,8 +109,8 @@ const DeviceUse* DeviceBatches::own_use() const {
     return nullptr;
 }
 
-/// Begins the allgather of the offers. A rank that joined before its first device tensor has no device. Its offer
-/// consists of zeros, which no member can accept.
+/// Begins the allgather of the offers (what each member needs to connect to the others). A rank that joined before its
+/// first device tensor has no device. Its offer consists of zeros, which no member can accept.
 Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
     phase_ = Phase::exchanging;
     refusal_ = {};
@@ -220,8 +221,8 @@ void DeviceBatches::start_on_device() {
                                     .host = batch});
 }
 
-/// Takes the tensors on which the communicator can execute the operation, and leaves out the other tensors. All members
-/// leave out the same tensors.
+/// Selects the tensors of the batch on which the device communicator can execute the operation. The reason why a tensor
+/// is left out is in `refusals_`. All members leave out the same tensors.
 void DeviceBatches::take_possible(const collectives::Batch& batch) {
     segments_.clear();
     locations_.clear();
@@ -315,7 +316,7 @@ void DeviceBatches::finish(std::span<TensorEntry* const> entries) {
     }
 }
 
-/// Ends the refused operations of a batch. The other operations are launched, and `batch` takes them over.
+/// Ends the refused operations of a batch with an error. Launches the other operations, which become part of `batch`.
 void DeviceBatches::launch_operations(Launched& batch, std::span<TensorEntry* const> entries) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
         if (!refusals_[i].is_ok()) {

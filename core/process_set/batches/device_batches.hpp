@@ -27,9 +27,9 @@ namespace rueda::core {
 
 /// Executes the batches of a process set whose tensors are in device memory (docs/design/0020-gpu.md).
 ///
-/// For the set, a batch is done when its work has been given to the device. The set does not wait for the end of this
-/// work, so the next batch can follow at once. The operations of the batch end when the device has done the work;
-/// turn() checks for this.
+/// For the set, a batch is done when its work has been given to the device (it is launched). The set does not wait for
+/// the end of this work, so the next batch can follow at once. The operations of the batch end when the device has done
+/// the work; turn() checks for this.
 ///
 /// Before its first batch, the set connects a communicator. All members connect at the same position of the log, so
 /// they need not agree on a time to connect. They exchange their offers (what each of them needs to connect) by an
@@ -43,9 +43,9 @@ public:
         : view_(view), ends_(ends), path_(path), task_(*this) {}
 
     /// Starts the batch. The task is done when the batch is launched or refused. When the task is done, the caller must
-    /// call finish(). `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`: the
-    /// members have exchanged their splits, and `host` executes a scatter as an alltoall. If a step of the task fails,
-    /// failed() has the reason.
+    /// call finish(). `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`:
+    /// whether the members have exchanged their splits. If so, `host` executes a scatter as an alltoall. If a step of
+    /// the task fails, failed() has the reason.
     [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host,
                                            bool after_splits);
     /// Takes over the operations of the batch that start() has launched. The callers may then submit their names again.
@@ -55,10 +55,10 @@ public:
 
     /// Ends the operations whose work the device has done. Returns whether any operation ended.
     bool turn();
-    /// Whether operations are launched that have not ended.
+    /// Whether there are operations that were launched but have not ended.
     [[nodiscard]] bool has_launched() const {
-        // acquire: pairs with the release in end_first(). A thread that sees a lower count also sees the ends of the
-        // operations that are no longer counted
+        // This acquire load pairs with the release in end_first(). A thread that sees a lower count also sees that the
+        // operations which are no longer counted have ended.
         return launched_count_.load(std::memory_order_acquire) != 0;
     }
     /// The batch that was launched first among the batches whose work the device has not done. Nothing if there is no
@@ -92,11 +92,12 @@ private:
         launched,
         refused,  ///< the members cannot execute batches in device memory; `refusal_` says why
     };
-    /// Operations of one batch whose work the device does.
+    /// Operations of one batch that was launched: the device does their work.
     struct Launched {
         LaunchedBatch about{};
         collectives::DeviceEventPtr end{};
-        std::vector<collectives::DeviceEventPtr> inputs{};  // the work of the program for which this batch waits
+        std::vector<collectives::DeviceEventPtr> inputs{};  // events of earlier work of the program, for which this
+                                                            // batch waits
         std::vector<collectives::TensorMemory> memory{};    // the memory that the device uses until `end`
         std::int64_t looked_ns = 0;            // when this rank last checked `inputs`, or when the batch was launched
         std::vector<std::uint64_t> records{};  // the numbers of the operations in the flight recorder
@@ -151,11 +152,11 @@ private:
     std::vector<collectives::DeviceEventPtr> ready_;
     std::vector<collectives::TensorMemory> memory_;
     std::vector<std::int64_t> splits_;
-    std::list<Launched> launched_;                // a list, because it needs no memory while it is empty
+    std::list<Launched> launched_;                // a list, because an empty list needs no memory
     std::atomic<std::size_t> launched_count_{0};  // the size of launched_, for other threads
     DeviceState state_;                           // what the other ranks see in their stall reports
     mutable std::mutex oldest_mutex_;             // guards oldest_; a thread that holds it takes no other lock
-    std::optional<LaunchedBatch> oldest_;         // describes the first of launched_, for stall reports
+    std::optional<LaunchedBatch> oldest_;         // describes the oldest batch in launched_, for stall reports
     // the members cannot execute batches on devices together, and all members know this
     bool is_refused_for_good_ = false;
 };

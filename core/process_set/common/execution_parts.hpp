@@ -45,7 +45,7 @@ private:
     std::uint64_t batch_ = ~std::uint64_t{0};
     Part open_;  // steps is 0: there is none
     int recorded_ = 0;
-    Part rest_;  // all parts after the first kMostParts, as one part; there are none if its `steps` is 0
+    Part rest_;  // all parts after the first kMostParts, as one part; if `steps` is 0, there are no such parts
 };
 
 }  // namespace rueda::core

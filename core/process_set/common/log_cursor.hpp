@@ -24,7 +24,8 @@ public:
         next_.store(position, std::memory_order_relaxed);
         advance_cursor(memory_, rank_, position);
     }
-    /// Advances past an entry after which this rank announces nothing more; see end_announcements().
+    /// Moves the cursor past an entry that forbids this rank to announce more, in one slot or in all slots; see
+    /// end_announcements().
     void advance_behind_end(std::uint64_t position) {
         next_.store(position, std::memory_order_relaxed);
         end_announcements(memory_, rank_, position);

@@ -26,7 +26,7 @@ Completion* OperationEnds::launch(TensorEntry& entry) {
     note_finished(entry);
     recording_.launched(entry, base::ticks_now());
     entry.request.device.reset();  // gives back the event that says when the input is ready
-    // Release: pairs with the next submit of this name. That submit may come from now on.
+    // This release store pairs with the next submit of this name. That submit may come from now on.
     entry.pending.store(false, std::memory_order_release);
     return completion;
 }
@@ -46,7 +46,7 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
         }
     }
     recording_.ended(entry, status.code(), ticks);
-    // Release: pairs with the next submit of this name. That submit may come from now on.
+    // This release store pairs with the next submit of this name. That submit may come from now on.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();
     // this rank announced the operation only because it has joined, so none of its callers waits for it
@@ -57,8 +57,8 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
 
 void OperationEnds::forget_finished(std::uint32_t slot) {
     if (static_cast<std::uint32_t>(finished_.load(std::memory_order_relaxed)) == slot + 1) {
-        // relaxed: the registrar waits for the next store of this rank to its cursor, and that store also publishes
-        // this value
+        // relaxed: the next store to this rank's cursor also publishes this value. The registrar waits for that store
+        // before it reuses the slot.
         finished_.store(0, std::memory_order_relaxed);
     }
 }

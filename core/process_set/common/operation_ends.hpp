@@ -26,9 +26,9 @@ public:
     OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
                   std::atomic<std::uint32_t>& pending);
 
-    /// Two functions: they add one pending operation to the count, or subtract one. seq_cst: a thread adds one and then
-    /// tries to take the progress lock. The holder releases the lock and then reads the count (ProgressLock::leave()).
-    /// Either the thread gets the lock, or the holder sees the operation.
+    /// Two functions: the first adds one pending operation to the count, the second subtracts one. They are seq_cst: a
+    /// thread adds one and then tries to take the progress lock. The holder releases the lock and then reads the count
+    /// (ProgressLock::leave()). Either the thread gets the lock, or the holder sees the operation.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
 
@@ -38,8 +38,8 @@ public:
     /// Like complete() above, for an operation that ended at `ticks` (base::ticks_now()).
     void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
     /// Ends an operation with success. This thread must have announced the operation, and the operation must not be
-    /// counted as pending. `has_result`: whether the completion holds a part of the result. The completion is marked as
-    /// done only if `has_result` is true.
+    /// counted as pending. `has_result`: whether the Completion object holds a part of the result. The Completion
+    /// object is marked as done only if `has_result` is true.
     void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t started, std::uint64_t ended) {
         Completion& completion = *entry.completion;
         note_finished(entry);
@@ -47,7 +47,7 @@ public:
         if (notes_memory()) [[unlikely]] {
             note_ended(entry);
         }
-        // release: pairs with the acquire load in the next submit of this name
+        // this release store pairs with the acquire load in the next submit of this name
         entry.pending.store(false, std::memory_order_release);
         if (has_result) {
             completion.complete_one({});
@@ -58,7 +58,7 @@ public:
     /// waits. The completion must be marked as done when the device has done the work.
     [[nodiscard]] Completion* launch(TensorEntry& entry);
     /// Subtracts a launched operation (see launch()) from the count, because the device has done its work or the
-    /// operation has failed. `record` is its number in the flight recorder.
+    /// operation has failed. `record` is the operation's number in the flight recorder.
     void end_launched(std::uint64_t record, ErrorCode code) {
         recording_.ended_launched(record, code);
         uncount_one();
@@ -70,9 +70,9 @@ public:
                   std::int64_t end_ns) const {
         recording_.note_gpu(operation, device, operations, begin_ns, end_ns);
     }
-    /// If the last finished operation was in `slot`, removes the note about it. Call this before the slot loses its
-    /// name, because readers of the note find the operation's name through the slot. The next store of this rank's
-    /// cursor publishes the change.
+    /// If the operation that this rank finished last used `slot`, removes the note about this operation. Call this
+    /// before the slot loses its name, because readers of the note find the operation's name through the slot. The next
+    /// store of this rank's cursor publishes the change.
     void forget_finished(std::uint32_t slot);
 
     /// Ends the job with an error. The text begins with the name of the set, if there is memory to add it.
@@ -85,8 +85,8 @@ public:
 
 private:
     /// Stores which operation was finished last, for stall reports. If the operation has no slot, this stores 0
-    /// (kNoSlot + 1), because such an operation has no name to report. Relaxed: the stall monitor reads the value only
-    /// seconds later.
+    /// (kNoSlot + 1), because such an operation has no name to report. The store is relaxed: the stall monitor reads
+    /// the value only seconds later.
     void note_finished(const TensorEntry& entry) {
         finished_.store(entry.generation << kFinishedSlotBits | (entry.slot + 1), std::memory_order_relaxed);
     }

@@ -23,10 +23,10 @@ public:
     explicit Recording(const SetView& view);
 
     /// Returns the number of the next operation in this set, counted from 1. Ranks that call their operations in the
-    /// same order give them the same numbers.
+    /// same order give these operations the same numbers.
     [[nodiscard]] std::uint64_t number() { return ++numbered_; }
-    /// Records that the operation of `entry` is pending. `number` is from number(). `generation` is the number of this
-    /// announcement among those of its slot.
+    /// Records that the operation of `entry` is pending. `number` is the result of number(). `generation` counts the
+    /// announcements in the operation's slot.
     void submitted(TensorEntry& entry, std::uint64_t number, std::uint64_t generation, bool is_blocking) const;
     /// Records that the operations of a batch start. `position` is the batch's first log position. Returns the time
     /// stamp.
@@ -41,7 +41,8 @@ public:
     void ended(const TensorEntry& entry, ErrorCode code, std::uint64_t ticks) const {
         writer_.end(entry.recorded, ticks, code);
     }
-    /// Records the end of a launched operation, whose name may be in use again. `record` is its number in the recorder.
+    /// Records the end of a launched operation, whose name may be in use again. `record` is the operation's number in
+    /// the recorder.
     void ended_launched(std::uint64_t record, ErrorCode code) const { writer_.end_launched(record, code); }
     [[nodiscard]] bool has_timeline() const { return writer_.notes_parts(); }
     /// See OperationEnds::note_gpu().

@@ -4,7 +4,7 @@
 
 namespace rueda::core {
 
-/// Which thread will execute the operations that become ready by an announcement.
+/// Which thread will execute the operations that become ready when this rank announces an operation.
 enum class Urgency {
     background,  ///< no thread waits for the operations yet; when the log calls them, the thread that drives progress
                  ///< executes them

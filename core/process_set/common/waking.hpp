@@ -40,8 +40,8 @@ public:
             });
     }
 
-    /// Wakes the members that announced the same operation directly. Call this after this rank has counted its own
-    /// announcement.
+    /// Wakes the members that announced the same operation directly. Call this when this rank has published an
+    /// announcement that is not direct.
     void ring_direct_waiters(std::uint32_t slot, std::uint64_t generation) const {
         core::ring_direct_waiters(
             memory_, rank_, slot, generation, [this](std::uint32_t member) -> auto& { return attention_of(member); });
@@ -56,10 +56,10 @@ public:
         }
     }
 
-    /// Like ring_behind(), for a log position that all members must read before this rank can continue. A rank without
-    /// pending operations reads the log only a few times per second, so this function wakes it. The members are woken
-    /// only once for each position. This is enough, because a woken thread checks for unread entries before it releases
-    /// the progress lock (ProgressLock::leave()). The caller holds the enqueue lock.
+    /// Like ring_behind(), but for a log position that all members must read before this rank can continue. A rank
+    /// without pending operations reads the log only a few times per second, so this function wakes such a rank. It
+    /// wakes the members only once for each position. This is enough, because a woken thread checks for unread entries
+    /// before it releases the progress lock (ProgressLock::leave()). The caller holds the enqueue lock.
     void ring_readers(std::uint64_t position) {
         if (position != rung_for_) {
             rung_for_ = position;

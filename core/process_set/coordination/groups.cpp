@@ -15,8 +15,9 @@
 namespace rueda::core {
 
 /// Whether all members of the group can have a slot at the same time. With several ranks, the operation in which the
-/// ranks compare their numbers of members needs a slot, too. If the group is too large, every rank announces only its
-/// number of members. From these numbers, all ranks learn that the group is too large, or that the ranks disagree.
+/// ranks compare their numbers of members needs a slot, too. If the group is too large, every rank announces only the
+/// group's number of members. From these numbers, all ranks learn that the group is too large, or that the ranks
+/// disagree.
 bool Groups::fits_in_slots(std::size_t members) const {
     return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
 }
@@ -30,7 +31,7 @@ Status Groups::too_many_members(std::string_view group, std::size_t members) con
 }
 
 /// Checks the names of the group and of its members before any operation is pending. `names` holds the names of all
-/// `members` that will be started; it is empty if the group is too large.
+/// `members` that will be started; `names` is empty if the group is too large.
 Status Groups::check(std::string_view group, std::size_t members, std::span<const std::string> names) {
     RUEDA_RETURN_IF_FAILED(announcer_.check_open(names.empty() ? group : std::string_view(names.front())));
     for (const std::string& name : names) {
@@ -117,9 +118,9 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members of the group must wait until the log has called the operation that announces their number. They
-/// must wait if this operation has no slot yet: it may get none, and then no rank would learn how many members the
-/// other ranks have. All ranks decide in the same way. On one host, either all ranks have a slot for this operation, or
-/// no rank has one. On several hosts, the job ends if no slot is free.
+/// must wait if this operation has no slot yet. It may never get a slot, and then no rank would learn how many members
+/// the other ranks have. All ranks decide in the same way. On one host, either all ranks have a slot for this
+/// operation, or no rank has one. On several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -163,8 +164,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     }
     const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     RUEDA_RETURN_IF_FAILED(check_counts(entry, ranks_of, own));
-    // A member may have failed earlier, because the ranks together may use more names than there are slots. The
-    // mismatch replaces the error of that member.
+    // A member may have failed earlier with an error that says that there are not enough slots for the names of all
+    // ranks. The mismatch replaces this error.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
         // the members were held back until all ranks had announced the group's number of members, so no rank has
@@ -173,9 +174,9 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
-        // The members end even if nothing more is announced here. After a failure or a shutdown, all pending operations
-        // fail. During a join, this rank also announces everything that other ranks announce. Even if some of the
-        // members succeed, the group's handle fails.
+        // This rank announces nothing more here, but the members end in any case. After a failure or a shutdown, all
+        // pending operations fail. During a join, this rank also announces everything that other ranks announce. Even
+        // if some of the members succeed, the group's handle fails.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {
@@ -186,8 +187,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     return {};
 }
 
-/// Checks that every number of members is possible. If another rank's number is larger than this rank's, the names of
-/// that rank's members may be longer. This rank has not yet checked whether they are too long.
+/// Checks that every number of members is possible. If another rank's group has more members than this rank's, that
+/// rank may use longer names for them. This rank has not yet checked whether these names are too long.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||

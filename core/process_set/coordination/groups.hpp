@@ -36,11 +36,12 @@ public:
     Status submit(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
                   Completion& completion, Urgency urgency);
     /// Call this when all ranks have announced the number of members of their group; `batch` holds the numbers. If the
-    /// numbers differ, this function ends the group with an error. `in_full`: the group's name had no slot.
+    /// numbers differ, this function ends the group with an error. `in_full`: whether the group was announced by its
+    /// name, because the name had no slot.
     Status settle(TensorEntry& entry, const CalledBatch& batch, bool in_full);
     /// Ends a group if the ranks disagree about its number of members. For members that only other ranks have, this
     /// rank announces metadata that cannot match. All members therefore fail on all ranks with a mismatch. `in_full`:
-    /// the group's name had no slot. `entry` is still pending.
+    /// as for settle(). `entry` is still pending.
     Status end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
 
 private:

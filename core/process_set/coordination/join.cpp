@@ -45,13 +45,13 @@ Status Join::announce(Completion& completion, bool counted) {
     looked_at_ = kNeverLooked;
     ends_.count_one();
     joins_soon_.store(true, std::memory_order_seq_cst);
-    joins_.store(true, std::memory_order_release);  // release: a thread that reads `true` in is_on() sees the fields
-                                                    // above
+    joins_.store(true, std::memory_order_release);  // with release, so that a thread that reads `true` in is_on() sees
+                                                    // the fields above
     if (may_join()) {
         become_joined();
     }
-    // The thread that drives this rank's progress may be asleep. The caller must call Engine::attend() after this
-    // function.
+    // The thread that drives this rank's progress may be asleep, so it is woken here. After this function, the caller
+    // must call Engine::attend().
     waking_.wake(view_.rank);
     return {};
 }
@@ -73,16 +73,16 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // If this rank has read more of the log, it also looks for announcements again. When it last looked, it may have
-    // been unable to announce an operation of other ranks, because an earlier operation was still pending. That earlier
+    // This rank looks for announcements again when it has read more of the log. When it last looked, it may have been
+    // unable to announce an operation of other ranks, because an earlier operation was still pending. That earlier
     // operation may have ended since then.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // Another member may have announced an operation directly before it saw that this rank joined. In this case it
-        // did not notify this rank. So when this rank looks for announcements for the first time, it also reads all
-        // stamps (the words that publish announcements).
+        // Another member may have announced an operation directly before it saw that this rank joined, and then it did
+        // not notify this rank. So when this rank looks for announcements for the first time, it also reads all stamps
+        // (the words that publish announcements).
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -100,14 +100,15 @@ void Join::become_joined() {
     view_.memory.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
     const std::uint64_t joined = set_joined(view_.memory, view_.rank);
     has_joined_ = true;
-    joined_members_.wake(joined);  // this may be the last rank to join, for which the other ranks wait
+    joined_members_.wake(joined);  // the other ranks may be waiting for this rank as the last one to join
 }
 
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
-/// Posts a *settle* request if all members have joined and nothing is pending on this rank. If an operation that this
-/// rank has started is pending, this rank does not post. The other ranks do not post either: all of them have joined,
-/// so they announce this operation too, and the operation is pending on all ranks.
+/// Posts a *settle* request if all members have joined and nothing is pending on this rank. The request asks the
+/// registrar to end the join. If an operation that this rank has started is pending, this rank does not post. The other
+/// ranks do not post either: all of them have joined, so they announce this operation too, and the operation is pending
+/// on all ranks.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
@@ -182,7 +183,8 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
         (known->slot != kNoSlot || known->in_full || known->pending.load(std::memory_order_acquire))) {
         return false;
     }
-    // The slot keeps this state until this rank has announced the name, or until a shutdown ends the operation.
+    // The slot stays in the state `first_sight` until this rank has announced the name, or until a shutdown ends the
+    // operation.
     if (!is_away() || (inspects_ && will_announce(name))) {
         return false;
     }
@@ -222,10 +224,10 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether this rank will itself announce `name`, an operation that compares what the ranks found when they checked
-/// another operation. This is so if a caller of this rank started the checked operation, and the checked operation was
-/// pending when the rank joined. In that case the rank announces its own finding later. So it must not announce the
-/// comparison without a finding now.
+/// Whether a caller of this rank will lead to an announcement of `name`. `name` is an operation that compares what the
+/// ranks found when they checked another operation. If a caller of this rank started the checked operation, and the
+/// operation was still pending when the rank joined, this rank announces its own finding later. So it must not announce
+/// the comparison without a finding now.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {
@@ -266,8 +268,8 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
     // the number of elements, as in Request::count
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
-    // In the operation that announces a group's number of members, the first dimension is this number. It may differ
-    // between ranks.
+    // If the operation announces a group's number of members, the tensor's first dimension holds this number. It may
+    // differ between ranks.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
     if (usable && count > 0) {
         const std::span extents(metadata.shape, metadata.ndim);

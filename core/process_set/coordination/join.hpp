@@ -49,7 +49,8 @@ public:
     [[nodiscard]] bool is_on() const { return joins_.load(std::memory_order_acquire); }
     /// Whether this rank has called join() but has not yet looked for announcements of other ranks. Any thread.
     [[nodiscard]] bool has_to_look() const { return joins_soon_.load(std::memory_order_seq_cst); }
-    /// Announces what other ranks have announced since the last turn. Returns true if an operation made progress.
+    /// Looks for operations that other ranks have announced since the last turn, and announces them for this rank.
+    /// Returns true if an operation made progress.
     bool turn();
     /// Whether `completion` is the completion of the join in progress.
     [[nodiscard]] bool is_awaited_by(const Completion& completion) const { return completion_ == &completion; }
@@ -69,8 +70,8 @@ public:
     /// Ends the join in progress. Does nothing if no join is in progress.
     void end(const Status& status);
 
-    /// For an operation that this rank announced only because it has joined. The log has called the operation. Copies
-    /// the metadata into `entry`; before, only the other ranks knew the metadata. May run without the lock.
+    /// Call this when the log has called an operation that this rank announced only because it has joined. Until now,
+    /// only the other ranks knew the metadata; the function copies the metadata into `entry`. May run without the lock.
     [[nodiscard]] Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
 
 private:

@@ -91,25 +91,26 @@ bool LogAnswers::follow(const Entry& entry) {
     }
 }
 
-/// Whether this rank must wait before it passes the entry at `position`, which retires the slot of its direct
-/// announcement. If all members announced the operation directly, all of them complete it. But a member that reads this
-/// entry before it announces the operation announces it by name instead. This rank knows which of the two cases it is
-/// when every member has either announced the operation or read the entry. Until that time this rank reads no further
-/// entries, because the slot must not be reused.
+/// Whether this rank must wait before it reads on past the log entry at `position`. This entry retires the slot in
+/// which this rank has announced an operation directly. If all members announced the operation directly, all of them
+/// complete it. But a member that reads this entry before it announces the operation announces it by name instead. This
+/// rank knows which of the two cases it is when every member has either announced the operation or read the entry.
+/// Until that time this rank reads no further entries, because the slot must not be reused.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
     }
     if (rung_for_retirement_ != position) {
         rung_for_retirement_ = position;
-        waking_.ring_behind(position + 1);  // the other members may be asleep, because they have no pending operation
+        waking_.ring_behind(position + 1);  // the other members may be asleep: they have no pending operation, so
+                                            // nothing else wakes them
     }
     return true;
 }
 
 bool LogAnswers::follow_retirement(std::uint32_t slot) {
     if (direct_.uses(slot)) {
-        return false;  // another thread has announced an operation directly since the check in must_await_retirement()
+        return false;  // since the check in must_await_retirement(), another thread has announced an operation directly
     }
     ends_.forget_finished(slot);
     if (TensorEntry* entry = announcer_.table().at_slot(slot); entry != nullptr) {
@@ -118,10 +119,10 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
     return true;
 }
 
-/// Moves the cursor past the entry at `position`, after which this rank announces nothing more in one slot or in any
-/// slot. Wakes the members that wait for an announcement of this rank, because this rank will not make that
-/// announcement. If this rank has a direct announcement, also wakes the members that have not read this entry. What
-/// these members do next decides whether the operation can be completed directly.
+/// Moves the cursor past the entry at `position`. After this entry, this rank announces nothing more, either in one
+/// slot or in all slots. Wakes the members that wait for an announcement of this rank, because this rank will not make
+/// that announcement. If this rank has a direct announcement, also wakes the members that have not read this entry.
+/// What these members do next decides whether the operation can be completed directly.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
@@ -155,7 +156,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     const std::uint64_t call = entry->name.empty() ? view_.call_of_unnamed(slot, generation) : 0;
     const Groups::RanksOfCount groups = groups_among(slot, generation, by_rank);
     Status status = refusal_or_mismatch(entry->name, call, std::move(by_rank));
-    // A refusal gets no call sites, because its text must be the same on all ranks.
+    // The error of a refused operation gets no call sites (source lines of the calls), because its text must be the
+    // same on all ranks.
     if (status.code() == ErrorCode::mismatch) {
         status = {status.code(), status.message() + announced_.called_from(slot, generation)};
     }
@@ -199,8 +201,8 @@ Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t 
     return groups;
 }
 
-/// Returns the error for an operation that was not called. If the members' metadata differ, the error is a mismatch.
-/// Otherwise no member can do the operation, and the error says why (a refusal). `by_rank` must not be empty.
+/// Returns the error for an operation that was not called. If the members' metadata differ, the error is a mismatch. If
+/// they agree, no member can do the operation, and the error says why (a refusal). `by_rank` must not be empty.
 Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
                                        std::vector<MetadataOfRanks> by_rank) const {
     const std::span<const int> ranks = view_.identity.ranks;
@@ -239,7 +241,7 @@ std::string LogAnswers::text_of(std::uint32_t attachment) const {
 }
 
 /// Reads the sizes of groups from an attachment (the data that a log entry refers to). Leader::apply_refusal() wrote
-/// them after the attachment's text.
+/// the sizes after the attachment's text.
 Groups::RanksOfCount LogAnswers::groups_of(std::uint32_t attachment) const {
     const std::size_t bytes = view_.extent().attachment_bytes;
     const std::byte* const room = view_.memory.attachment(attachment - 1);
@@ -280,7 +282,8 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
-        direct_.forget();  // no rank can complete the operation directly, because another rank counted its announcement
+        direct_.forget();  // no rank can complete the operation directly, because another rank announced it through the
+                           // slot's counter
     }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);
@@ -336,8 +339,8 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Handles the refusal of one member's announcement by name. That member ends its operation. Every other member only
-/// wakes that member.
+/// Handles a log entry that refuses an announcement which one member made by name. That member ends its operation.
+/// Every other member only wakes that member.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {

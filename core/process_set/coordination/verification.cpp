@@ -29,12 +29,12 @@ struct Verification::Check final : Completion {
     Verification& verification;
     TensorEntry& by;
     TensorEntry& of;
-    // false if the comparison failed, so that this rank does not know the findings of the other ranks
+    // false if the comparison failed; this rank then does not know the findings of the other ranks
     bool compared = false;
 };
 
-/// Whether the findings about the operation are compared. The caller asks this about each called operation, in the
-/// order of the log, so all ranks get the same answers.
+/// Whether the findings about this operation are compared. The caller asks this about each called operation, in the
+/// order of the log, so the answer is the same on all ranks.
 bool Verification::is_compared(Operation operation) {
     const std::uint32_t every = inspection_.every();
     if (every == 0) {
@@ -77,8 +77,8 @@ std::string Verification::name_of_check_of(const TensorEntry& entry) {
 }
 
 /// Announces the operation that compares findings. Every rank that executed the checked operation also announces the
-/// comparison; this does not depend on its callers. Therefore no rank waits for the comparison for ever. The caller
-/// holds the enqueue lock.
+/// comparison, whatever its callers do. Therefore no rank waits for the comparison for ever. The caller holds the
+/// enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
         return false;  // other members have left, so their findings would never come
@@ -91,8 +91,7 @@ bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    // the number of dimensions is 2, to tell this operation from one that announces a group's number of members
-    // (is_size_of_group())
+    // the number of dimensions is 2, so that is_size_of_group() does not take this for the number of members of a group
     request.metadata.ndim = 2;
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);

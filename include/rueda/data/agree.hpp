@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Functions that all ranks call together. average_weight() computes the weight that a rank's mean has in the average
-/// of the ranks. agree() gives a growing vocabulary the same new terms on all ranks.
+/// Functions that all ranks call together. average_weight() computes how much a rank's mean must count in the average
+/// over the ranks. agree() gives a growing vocabulary the same new terms on all ranks.
 #pragma once
 
 #include <array>

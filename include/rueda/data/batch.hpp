@@ -38,12 +38,13 @@ struct BatchMemory {
     /// Returns memory of this size, which begins at a multiple of 64. Throws an exception if there is no such memory.
     std::function<void*(std::size_t bytes)> allocate;
     std::function<void(void* memory)> free;  ///< must not throw
-    /// Null, or a function for memory that a device may still read when the program gives its batch back. The pipeline
-    /// calls it at this point, for each array of the batch. It notes the work that the device still has to do. If the
-    /// program has put arrays of other memory into the batch, the pipeline frees the batch instead.
+    /// Null, or a function for memory that a device may still read when the program gives a batch back to the pipeline.
+    /// The pipeline then calls this function for each array of the batch. The function records the work that the device
+    /// still has to do. If the program has put arrays of other memory into the batch, the pipeline frees the batch, and
+    /// does not call the function.
     std::function<void(void* memory)> note_work = {};
-    /// Null, or a function that returns whether the device has done the noted work. It does not wait. The pipeline
-    /// writes to the memory again only after the result was true.
+    /// Null, or a function that returns, without waiting, whether the device has done the work that note_work() has
+    /// recorded. The pipeline writes to the memory again only after the function has returned true.
     std::function<bool(void* memory)> is_idle = {};
 };
 
@@ -63,8 +64,8 @@ public:
     [[nodiscard]] std::byte* data() noexcept { return data_; }
     [[nodiscard]] const std::byte* data() const noexcept { return data_; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    /// The functions that allocate the bytes; null for ordinary memory. If an array is moved into another one, both
-    /// have the functions of the first.
+    /// The functions that allocate the bytes; null for ordinary memory. If an array is moved into another array, both
+    /// arrays have the functions of the moved one.
     [[nodiscard]] const std::shared_ptr<const BatchMemory>& memory() const noexcept { return memory_; }
     /// Changes the size. The old bytes that fit into the new size stay unchanged. Throws std::bad_alloc.
     void resize(std::size_t bytes) {
@@ -97,7 +98,7 @@ struct Column {
     DType dtype = DType::float32;
     std::int64_t width = 1;  ///< values (or texts) per row; 0 in a ragged column
     Array data;
-    Array offset_data;  ///< int64 numbers; empty in a column with a fixed width that has no texts
+    Array offset_data;  ///< the offsets (int64) of a ragged column or of a column of texts; otherwise empty
 
     /// Returns the values. Throws InvalidArgument if T is not the type of the column.
     template <class T>
@@ -159,7 +160,8 @@ public:
         return column(name).values<T>();
     }
 
-    /// Returns the column with this name; if there is none, adds it. Map functions use this to add their results.
+    /// Returns the column with this name; if there is none, adds it. Map functions use this function to add columns
+    /// with their results.
     Column& add_column(std::string_view name, DType dtype, std::int64_t width = 1);
     /// Keeps the first `count` columns, and removes the others.
     void keep_columns(std::size_t count);

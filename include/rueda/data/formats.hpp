@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The formats of samples that a pipeline reads, and what becomes of their values.
+/// The formats of samples that a pipeline reads, and the columns that it makes of their values.
 #pragma once
 
 #include <cstdint>
@@ -87,8 +87,8 @@ struct ArrayColumn {
 /// bfloat16, uint8 for bool.
 ///
 /// A file is mapped into memory, and a rank reads only the rows of its own samples. Do not cut or overwrite a file
-/// while a pipeline reads it: the system ends a process that reads a mapped page that no longer exists. Replacing the
-/// file by a new one of the same name (rename) is safe.
+/// while a pipeline reads it: the system ends a process if it reads a mapped page whose part of the file was removed.
+/// Replacing the file by a new one of the same name (rename) is safe.
 struct Safetensors {
     std::vector<ArrayColumn> tensors;
     /// whether the pipeline checks the listed tensors when it opens a file that has checksums (files of

@@ -3,9 +3,9 @@
 /// @file
 /// Hashing of texts and integers into buckets, for features that have no vocabulary.
 ///
-/// The hash of a text is XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md) of its bytes with a seed. It is the
-/// same on every machine and in every version of Rueda, and many languages have a library for it. An integer counts as
-/// its decimal text, so the column of a CSV file gives the same buckets as texts and as integers.
+/// The hash of a text is XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md) of its bytes with a seed. The hash is
+/// the same on every machine and in every version of Rueda, and many languages have a library for XXH64. An integer
+/// counts as its decimal text, so the column of a CSV file gives the same buckets as texts and as integers.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ struct HashOptions {
 };
 
 /// Computes the bucket of each text. Text i has the bytes offsets[i] … offsets[i + 1] − 1. Throws InvalidArgument if
-/// there is no bucket, if the offsets decrease or leave the bytes, or if `into` does not have one place for each text.
+/// the number of buckets is less than 1, if the offsets decrease or point outside the bytes, or if `into` does not have
+/// one element for each text.
 RUEDA_API void hash_texts(std::string_view bytes, std::span<const std::int64_t> offsets, const HashOptions& options,
                           std::span<std::int64_t> into);
 /// Computes the bucket of each integer. Throws InvalidArgument as hash_texts() does. `into` may be `integers`.
@@ -47,7 +48,7 @@ RUEDA_API void hash_integers(std::span<const std::int64_t> integers, const HashO
 RUEDA_API void hash_column(Column& column, const HashOptions& options);
 
 /// Returns a function for PipelineOptions::maps that calls hash_column() for these columns of each batch. Throws
-/// InvalidArgument if there is no bucket.
+/// InvalidArgument if the number of buckets is less than 1.
 [[nodiscard]] RUEDA_API std::function<void(Batch&)> hash_columns(std::vector<std::string> columns, HashOptions options);
 
 }  // namespace rueda::data

@@ -53,19 +53,19 @@ struct PipelineOptions {
     /// number of samples that are permuted together, summed over all lanes (see `lanes`). The order of the sources is
     /// permuted too, unless a source is a FIFO. 0: the samples keep their order
     std::int64_t shuffle = 0;
-    /// the sources are divided into this many sequences, the lanes; at most the number of sources. If this is a
-    /// multiple of `size`, each rank reads only its own sources. If this is 1, every rank reads all sources
+    /// the number of lanes: the sources are divided into this many sequences. At most the number of sources. If this is
+    /// a multiple of `size`, each rank reads only its own sources. If this is 1, every rank reads all sources
     std::int64_t lanes = 1;
     Remainder remainder = Remainder::keep;
     bool drop_remainder = false;  ///< true: the same as `remainder` = Remainder::drop
     /// With Remainder::pad, each batch has a column of float32 with this name. Its value is 1 for a sample, and 0 for
-    /// padding. In loss, gradient and metrics, multiply each row by this weight. rueda/data/agree.hpp has the weight of
-    /// a rank's mean in the average over the ranks. The column is added after `maps`, which must not add a column of
-    /// the same name.
+    /// padding. In loss, gradient and metrics, multiply each row by this weight. average_weight() in
+    /// rueda/data/agree.hpp computes how much a rank's mean counts in the average over the ranks. The column is added
+    /// after `maps`, which must not add a column of the same name.
     std::string weights = "weight";
-    /// number of epochs; 0: no end. An epoch in which this rank gets no batch is a warning, because other ranks may
-    /// have batches in it. With 0 and without FIFOs, 100 of them in a row within 10 s are an error, because a loop that
-    /// waits for a batch would never end
+    /// number of epochs; 0: no end. If this rank gets no batch in an epoch, the pipeline warns. This is no error,
+    /// because other ranks may have batches in this epoch. With the value 0 and without FIFOs, 100 such epochs in a row
+    /// within 10 s are an error, because a loop that waits for a batch would never end
     std::int64_t epochs = 0;
     /// The number of malformed records that are left out in each epoch; a further malformed record is an error. Each
     /// rank counts its own malformed records. The count begins at 0 in each epoch, and at the start of the pipeline if
@@ -85,8 +85,8 @@ struct PipelineOptions {
     /// its own, for example cudaMallocHost and cudaFreeHost for pinned memory
     std::shared_ptr<const BatchMemory> memory = {};
     /// where to keep the decompressed bytes of the files for later epochs: "memory" (of this process), or a folder,
-    /// where they stay for later jobs, and which all ranks of a host can share. Empty: nowhere. FIFOs and the formats
-    /// Safetensors and WholeFiles have no cache, nor have bytes in memory
+    /// where they stay for later jobs. All ranks of a host can share this folder. Empty: nowhere. There is no cache for
+    /// FIFOs, for bytes in memory, and for the formats Safetensors and WholeFiles
     std::string cache = {};
     /// the position at which the pipeline begins. The position's fingerprint must be that of these options; a
     /// fingerprint of 0 is not checked
@@ -97,7 +97,7 @@ struct PipelineOptions {
 struct Statistics {
     std::int64_t batches = 0;    ///< number of batches that were taken
     std::int64_t records = 0;    ///< number of records in the batches that were taken, without padding
-    std::int64_t bytes = 0;      ///< size of these records before parsing
+    std::int64_t bytes = 0;      ///< number of bytes of these records before parsing
     std::int64_t malformed = 0;  ///< number of malformed records that were left out
     double seconds = 0;          ///< time since the first call of next()
     double consumer_waited = 0;  ///< seconds in which next() waited
@@ -134,9 +134,9 @@ public:
     /// rank's records in the step are malformed and are left out. The log and warnings() say so once.
     ///
     /// Throws InvalidArgument if there are more malformed records than the limit, if a source cannot be read or does
-    /// not fit the options of the format, or if an epoch without end has no batch (see PipelineOptions::epochs). If a
-    /// map function or a function of BatchMemory has thrown an exception, next() throws this exception. Later
-    /// calls throw the same error.
+    /// not fit the options of the format, or if the number of epochs is not limited and no epoch has a batch (see
+    /// PipelineOptions::epochs). If a map function or a function of BatchMemory has thrown an exception, next() throws
+    /// this exception. Later calls throw the same error.
     bool next(Batch& batch);
 
     /// Waits until next() would return at once, but not longer than `timeout`. Returns whether next() would return at

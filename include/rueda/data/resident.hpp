@@ -12,8 +12,8 @@
 
 namespace rueda::data {
 
-/// Returns the functions for PipelineOptions::memory with which the arrays of batches lie in resident memory. The ranks
-/// can then use a column in an operation without copying it first. Call rueda::init() before the pipeline is made.
+/// Returns a value for PipelineOptions::memory. With it, the arrays of batches lie in resident memory. The ranks can
+/// then use a column in an operation without copying it first. Call rueda::init() before the pipeline is made.
 inline std::shared_ptr<const BatchMemory> resident_memory() {
     return std::make_shared<const BatchMemory>(
         BatchMemory{[](std::size_t bytes) { return rueda::allocate(bytes); },

@@ -30,7 +30,7 @@ enum class SourceKind : std::int32_t {
     memory,  ///< bytes in this process
 };
 
-/// Describes a source of bytes. A description opens nothing.
+/// Describes a source of bytes. Making a description does not open the file or FIFO.
 struct Source {
     std::string name;  ///< the path of a file or FIFO; for memory, the name that error messages show. In the path of a
                        ///< FIFO, "{epoch}" stands for the number of the epoch, which begins with 0

@@ -18,7 +18,7 @@ namespace rueda::data {
 /// Threads: one at a time.
 class RUEDA_API ExampleBuilder {
 public:
-    /// Each function returns *this. A name must not be added twice.
+    /// Adds a feature, and returns *this. A name must not be added twice.
     ExampleBuilder& add(std::string_view name, std::span<const float> values);
     ExampleBuilder& add(std::string_view name, std::span<const std::int64_t> values);
     ExampleBuilder& add(std::string_view name, std::span<const std::string> values);
@@ -36,8 +36,8 @@ private:
     std::string list_;
 };
 
-/// Returns a record with the bytes that stand before and behind it in a TFRecord file, for a program that writes the
-/// file itself.
+/// Returns a record as a TFRecord file contains it: with its length and checksums. Use this in a program that writes
+/// the file itself.
 [[nodiscard]] RUEDA_API std::string tfrecord_frame(std::string_view record);
 
 /// Writes a TFRecord file. Threads: one at a time.
@@ -49,7 +49,7 @@ public:
     explicit TfrecordWriter(const std::string& path, FileCompression compression = FileCompression::automatic);
     TfrecordWriter(TfrecordWriter&&) noexcept;
     TfrecordWriter& operator=(TfrecordWriter&&) noexcept;
-    /// Closes the file. The destructor cannot report an error; call close() to get it.
+    /// Closes the file. The destructor cannot report an error. To get errors of the last write, call close() before.
     ~TfrecordWriter();
 
     /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full,

@@ -16,15 +16,15 @@
 
 namespace rueda::data {
 
-/// The ids of terms are 0 to most_terms − 1. The ids of the buckets for unknown texts begin at most_terms. So a growing
-/// vocabulary never changes an id, and an embedding table needs Vocabulary::ids() rows.
+/// The ids 0 to most_terms − 1 are reserved for terms, and the ids of the buckets for unknown texts begin at
+/// most_terms. So no id changes when the vocabulary grows. An embedding table needs Vocabulary::ids() rows.
 struct VocabularyOptions {
-    /// The largest number of terms. 0: the number of terms at the beginning. A growing vocabulary needs a number.
+    /// The largest number of terms. 0: the number of terms at the beginning; a growing vocabulary must not have 0 here.
     std::int64_t most_terms = 0;
     /// The number of ids for unknown texts. An unknown text has the id most_terms + bucket_of(hash_text(text, seed),
     /// unknown_buckets). 1: all unknown texts have the same id. 0: their id is −1.
     std::int64_t unknown_buckets = 1;
-    std::uint64_t seed = 0;  ///< for the buckets of unknown texts
+    std::uint64_t seed = 0;  ///< the seed of the hash that chooses the bucket of an unknown text
     /// true: the vocabulary counts unknown texts, and merge() makes terms of them
     bool grows = false;
     /// merge() makes a term of a text that all ranks together have counted at least this many times
@@ -34,7 +34,7 @@ struct VocabularyOptions {
     std::int64_t most_unknown = 1'000'000;
 };
 
-/// Numbers for the texts of a feature: the id of a term is its place in the list of terms, which begins with 0.
+/// Gives the texts of a feature numbers. The id of a term is its position in the list of terms, counted from 0.
 ///
 /// A frozen vocabulary never changes. A growing one counts the unknown texts that look_up_and_count() finds. At a point
 /// that all ranks reach, the ranks exchange their counts (rueda/data/agree.hpp), and the most frequent texts become
@@ -69,33 +69,33 @@ public:
     [[nodiscard]] std::int64_t id_of(std::string_view text) const noexcept;
 
     /// Finds the id of each text. Text i has the bytes offsets[i] … offsets[i + 1] − 1. Throws InvalidArgument if the
-    /// offsets decrease or leave the bytes, or if `into` does not have one place for each text.
+    /// offsets decrease or point outside the bytes, or if `into` does not have one element for each text.
     void look_up(std::string_view bytes, std::span<const std::int64_t> offsets, std::span<std::int64_t> into) const;
     /// Finds the id of each integer. `into` may be `integers`.
     void look_up(std::span<const std::int64_t> integers, std::span<std::int64_t> into) const;
     /// Replaces the texts or the integers of a column by their ids, as hash_column() does.
     void look_up(Column& column) const;
-    /// These functions do the same, and a growing vocabulary also counts the unknown texts. Call them in the order of
-    /// the batches, so that a resumed job counts the same texts.
+    /// The look_up_and_count() functions do the same as look_up(). A growing vocabulary also counts the unknown texts.
+    /// Call these functions in the order of the batches, so that a resumed job counts the same texts.
     void look_up_and_count(std::string_view bytes, std::span<const std::int64_t> offsets, std::span<std::int64_t> into);
     void look_up_and_count(std::span<const std::int64_t> integers, std::span<std::int64_t> into);
     void look_up_and_count(Column& column);
-    /// Does this for the first `counted` rows of the column. The ids of the further rows are 0. Use it for batches with
-    /// padding (Remainder::pad), and give it Batch::counted(): otherwise the vocabulary counts the padding. Throws
-    /// InvalidArgument if `counted` is negative.
+    /// Looks up and counts the first `counted` rows of the column. The ids of the other rows become 0. Use it for
+    /// batches with padding (Remainder::pad), and give it Batch::counted(): otherwise the vocabulary counts the
+    /// padding. Throws InvalidArgument if `counted` is negative.
     void look_up_and_count(Column& column, std::int64_t counted);
 
     /// Returns what this rank has counted since the last merge(), as bytes for merge().
     [[nodiscard]] std::string unmerged() const;
-    /// Takes the unmerged() bytes of all ranks, one after another in the order of the ranks, this rank's bytes among
-    /// them. Makes terms of the most frequent texts. Texts with a higher count come first; texts with equal counts are
+    /// Takes the unmerged() bytes of all ranks, one after another in the order of the ranks, including this rank's
+    /// bytes. Makes terms of the most frequent texts. Texts with a higher count come first; texts with equal counts are
     /// sorted by their bytes. Returns the number of new terms. Throws InvalidArgument, on all ranks, if the ranks'
     /// vocabularies differ, if this rank's vocabulary changed since unmerged(), or if the bytes are missing or damaged.
     /// After an error, the vocabulary is unchanged.
     std::int64_t merge(std::string_view messages);
     /// How many unknown texts were not counted because of most_unknown.
     [[nodiscard]] std::int64_t left_out() const noexcept;
-    /// Ends the growth, and forgets all counts.
+    /// Makes this vocabulary a frozen one, and forgets all counts.
     void freeze() noexcept;
 
     /// Writes the terms as a file for from_file(). The file appears at its path only when it is complete and flushed to

@@ -20,7 +20,7 @@ enum class BatchMeaning : std::int32_t {
 /// What happens if a global batch is not a multiple of the number of workers.
 enum class Indivisible : std::int32_t {
     refuse,      ///< plan_batch() throws InvalidArgument
-    round_down,  ///< the global batch becomes the next smaller multiple; a multiple above 0 must exist
+    round_down,  ///< the global batch becomes the next smaller multiple, which must not be 0
     round_up,    ///< the global batch becomes the next larger multiple
 };
 
@@ -39,8 +39,8 @@ struct Batch {
 };
 
 /// Computes both sizes of a batch, so that all workers have equally many samples. Throws InvalidArgument if an option
-/// is out of its range, if the batch is no multiple of the workers and must not be rounded, or if a size does not fit
-/// into 64 bits. The message contains the next smaller and the next larger multiple.
+/// is out of its range, if the batch is no multiple of the number of workers and must not be rounded, or if a size does
+/// not fit into 64 bits. The message contains the next smaller and the next larger multiple.
 [[nodiscard]] RUEDA_API Batch plan_batch(const BatchOptions& options);
 
 }  // namespace rueda::training

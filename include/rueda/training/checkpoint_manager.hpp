@@ -29,8 +29,8 @@ enum class BetterMetric : std::int32_t { lower, higher };
 
 /// What save() does while this manager is still writing the previous checkpoint.
 enum class WhenBusy : std::int32_t {
-    skip,  ///< it saves nothing and prints a warning, so training never waits
-    wait,  ///< it waits until the previous checkpoint is complete
+    skip,  ///< save() saves nothing and prints a warning, so training never waits
+    wait,  ///< save() waits until the previous checkpoint is complete
 };
 
 struct CheckpointManagerOptions {
@@ -44,9 +44,9 @@ struct CheckpointManagerOptions {
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
     /// The manager calls this function with one line of text if it could not save a checkpoint, or if it has skipped a
-    /// damaged checkpoint. The line has no newline. The manager's thread calls the function, or the thread that saves
-    /// or restores, but never two threads at the same time. The function must not use the manager. By default the line
-    /// is logged as a warning.
+    /// damaged checkpoint. The line has no newline. The function is called by the manager's thread, or by a thread of
+    /// the program that saves or restores, but never by two threads at the same time. The function must not use the
+    /// manager. By default the line is logged as a warning.
     std::function<void(std::string_view)> warn = nullptr;
 };
 
@@ -76,7 +76,7 @@ struct Snapshot {
 struct CheckpointInfo {
     std::filesystem::path folder;  ///< the checkpoint's own folder
     std::int64_t step = 0;         ///< the number of completed steps
-    int size = 0;                  ///< the number of ranks of the job that saved it
+    int size = 0;                  ///< the number of ranks of the job that saved the checkpoint
     std::optional<double> metric;
     Metadata values;
 };
@@ -88,7 +88,7 @@ enum class WhichCheckpoint : std::int32_t { newest, best };
 ///
 /// save() copies the tensors and returns; a thread writes the copy. If writing fails, for example because the disk is
 /// full, training continues, the reason is printed in one line, and the earlier checkpoints stay. restore() checks the
-/// checksums. If the newest checkpoint is damaged, restore() prints one line and takes the checkpoint before it.
+/// checksums. If the newest checkpoint is damaged, restore() prints one line and takes the next older checkpoint.
 ///
 /// An object belongs to one job. In an elastic job, make a new one in each generation, because the ranks change.
 ///
@@ -109,27 +109,27 @@ public:
     /// the first save claims the folder. But then a mistake is noticed only at the first save. Restoring needs no
     /// claim. Throws InvalidArgument on all ranks if another job has claimed the folder; the text names its process and
     /// host. If this process is on another host, rank 0 first waits up to two minutes, because NFS keeps the lock of a
-    /// machine that has died for about 90 seconds.
+    /// dead machine for about 90 seconds.
     void claim();
     /// Returns whether a checkpoint is due after `step` completed steps. If CheckpointManagerOptions::every is set, the
     /// result depends on this rank's clock.
     [[nodiscard]] bool is_due(std::int64_t step) const;
-    /// Starts to save a checkpoint. Rank 0 copies the tensors, and its thread writes them; the other ranks return at
-    /// once. Returns whether this rank started a save. Throws InvalidArgument for a negative step, for a value whose
-    /// key begins with "rueda.", for a metric that is not finite, and if another job saves into this folder (see
-    /// claim()). A failure of the file system causes only a warning.
+    /// Starts to save a checkpoint. Rank 0 copies the tensors, and a thread of rank 0 writes the copy. The other ranks
+    /// return at once. Returns whether this rank started a save. Throws InvalidArgument for a negative step, for a
+    /// value whose key begins with "rueda.", for a metric that is not finite, and if another job saves into this folder
+    /// (see claim()). A failure of the file system causes only a warning.
     bool save(const Snapshot& snapshot);
     /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. If CheckpointManagerOptions::every is
     /// set, rank 0's clock decides.
     bool save_when_due(const Snapshot& snapshot);
 
     /// Starts to save a checkpoint to which each rank contributes its parts. All ranks must call this function, and
-    /// must share the folder. Each rank copies its parts, and its thread writes them. When rank 0 has found the parts
-    /// of all ranks, and they contain all rows of each tensor, it also writes `snapshot.state`. This call exchanges a
-    /// few bytes among the ranks. Returns whether a save was started; the result is the same on all ranks. If a rank
-    /// cannot write its part, that rank and rank 0 print a warning. A rank that still writes its part when rank 0 gives
-    /// up the checkpoint prints a warning as well. Throws InvalidArgument as save() does. Also throws it if a range of
-    /// rows does not fit its tensor. If one rank finds such an error, all ranks throw it.
+    /// must share the folder. Each rank copies its parts, and a thread of the rank writes the copy. When rank 0 has
+    /// found the parts of all ranks, and these contain all rows of each tensor, rank 0 also writes `snapshot.state`.
+    /// This call exchanges a few bytes among the ranks. Returns whether a save was started; the result is the same on
+    /// all ranks. If a rank cannot write its part, that rank and rank 0 print a warning. A rank that still writes its
+    /// part when rank 0 gives up the checkpoint prints a warning as well. Throws InvalidArgument as save() does. Also
+    /// throws it if a range of rows does not fit its tensor. If one rank finds such an error, all ranks throw it.
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot);
     /// Calls save_parts() if a checkpoint is due. If CheckpointManagerOptions::every is set, rank 0 broadcasts its
     /// decision in each call.

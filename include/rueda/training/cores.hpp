@@ -10,11 +10,11 @@
 
 namespace rueda::training {
 
-/// The threads with which this rank computes.
+/// The number of threads with which this rank computes, and how it was chosen.
 struct Cores {
     int threads = 1;
     bool is_set_by_user = false;  ///< OMP_NUM_THREADS was set to a number, so use_cores() has changed nothing
-    std::string summary;          ///< one line for the log, which says how many threads each rank has, and why
+    std::string summary;          ///< one line for the log: how many threads each rank has, and why
 };
 
 /// Sets the number of threads of the libraries that compute in this process, so that the ranks of a host together have

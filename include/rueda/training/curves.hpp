@@ -25,10 +25,11 @@ struct Curve {
 };
 
 struct CurvesOptions {
-    std::string title{};           ///< a text above the picture, UTF-8, as the labels
+    std::string title{};           ///< a text above the picture; UTF-8, like the labels
     std::string x_label = "step";  ///< a text for the horizontal axis
     std::string y_label = "loss";  ///< a text for the vertical axis
-    bool logarithmic = false;      ///< the vertical axis; values that are not above 0 then interrupt the curve
+    /// whether the vertical axis is logarithmic; values that are not above 0 then interrupt the curve
+    bool logarithmic = false;
 };
 
 /// Writes a picture of the curves to an SVG file, which appears completely or not at all. The picture has the same

@@ -60,7 +60,7 @@ struct DeviceReplicasOptions {
 /// is ordered by events: no call waits for a GPU.
 ///
 /// Rueda has no optimizers for GPUs. The program updates the parameters of each replica, and all replicas make the same
-/// update. If the optimizer has a state, each replica has it.
+/// update. If the optimizer has a state, each replica has its own copy of the state.
 ///
 /// All processes of the set must make the same calls. Replica 0's GPU is the GPU of this rank in the process set, so
 /// other operations of the set use it, too. Threads: as for Replicas. A thread of a replica must make its GPU the
@@ -72,8 +72,8 @@ public:
     /// All replicas have parameters with the same names, types and sizes in the same order. There are at most 16
     /// replicas. Allocates memory on the GPUs, to add up the largest gradient. Needs init(). Throws InvalidArgument if
     /// an option is out of its range or if the replicas do not fit together, Unsupported if the process can use no GPU
-    /// or Rueda has no kernels for it, and ResourceExhausted if a GPU has not enough memory or the system refuses a
-    /// thread. Does not communicate.
+    /// or Rueda has no kernels for the GPU, and ResourceExhausted if a GPU has not enough memory or the system refuses
+    /// a thread. Does not communicate.
     explicit DeviceReplicas(std::vector<DeviceReplica> replicas, const DeviceReplicasOptions& options = {});
     DeviceReplicas(DeviceReplicas&& other) noexcept;
     DeviceReplicas& operator=(DeviceReplicas&& other) noexcept;

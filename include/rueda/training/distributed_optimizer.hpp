@@ -60,8 +60,8 @@ public:
 
     /// Says that a backward pass has written (or added) the gradient of parameter `index`. In the last pass of the
     /// step, this starts the allreduce in place. From that call until synchronize() or step(), the gradient must not be
-    /// changed. Does not block. Throws InvalidArgument if there is no such parameter, or if it was ready
-    /// `passes_per_step` times in this step already.
+    /// changed. Does not block. Throws InvalidArgument if there is no such parameter, or if this function was already
+    /// called `passes_per_step` times for it in this step.
     void gradient_ready(std::size_t index);
 
     /// Waits until all gradients are reduced. A program needs this only if it reads the gradients before the step, for
@@ -90,7 +90,7 @@ public:
 private:
     friend class ReplicaTeam;
     /// Ends the step of a failed pass: waits for the reductions that were started, and ignores their errors. Gradients
-    /// may be missing. Hidden, because only the library itself calls it.
+    /// may be missing. The symbol is hidden, because only the library itself calls this function.
     [[gnu::visibility("hidden")]] void end_failed_step() noexcept;
 
     struct State;

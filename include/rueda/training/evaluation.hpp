@@ -84,12 +84,13 @@ public:
     /// Returns the area over all members of `set`; NaN if there are no positive or no negative samples. Collective. All
     /// members get the same bits.
     [[nodiscard]] double compute(ProcessSet set = world());
-    /// Returns how far the last result can be from the exact area; 0 without bins. This bound is half of a fraction: of
-    /// all pairs of a positive and a negative sample, the fraction whose two samples are in the same bin.
+    /// Returns how far the last result can be from the exact area; 0 without bins. To compute this bound, take all
+    /// pairs of a positive and a negative sample. The bound is half of the fraction of pairs whose two samples are in
+    /// the same bin.
     [[nodiscard]] double error_bound() const noexcept { return error_bound_; }
 
 private:
-    /// Numbers of samples with equal scores.
+    /// How many negative and how many positive samples have the same score.
     struct Ties {
         std::int64_t negative = 0;
         std::int64_t positive = 0;

@@ -32,13 +32,13 @@ struct RankReport {
 /// The last complete checkpoint of a job.
 struct LastCheckpoint {
     std::int64_t step = 0;
-    double age = 0;  ///< seconds from its completion until the end of the job
+    double age = 0;  ///< seconds from the completion of this checkpoint until the end of the job
     std::filesystem::path folder;
 };
 
 /// The numbers of a job.
 struct JobReport {
-    std::vector<RankReport> ranks;  ///< in the order of the ranks
+    std::vector<RankReport> ranks;  ///< one element for each rank, in the order of the ranks
     /// Whether JobSummaryOptions::checkpoints was given.
     bool has_checkpoints = false;
     std::optional<LastCheckpoint> checkpoint = {};  ///< known on rank 0 only

@@ -47,7 +47,7 @@ struct StepDecay {
 /// 2017, arXiv:1608.03983, equation 5, without restarts). After step `last_step`, the rate stays at floor × the scaled
 /// rate.
 struct CosineDecay {
-    std::int64_t last_step = 0;  ///< greater than the number of warm-up steps
+    std::int64_t last_step = 0;  ///< the step at which the decay ends; greater than the number of warm-up steps
     double floor = 0.0;          ///< 0 ≤ floor ≤ 1
 };
 
@@ -60,7 +60,7 @@ struct LearningRateOptions {
     int workers = 1;                ///< usually rueda::size(); ≥ 1
     double cap = 1.5;               ///< the largest factor of ScalingPolicy::capped; finite and ≥ 1
     std::int64_t warmup_steps = 0;  ///< number of steps from the base rate to the scaled rate; 0: no warm-up
-    int scale_from = 1;             ///< with fewer workers than this, the policy's factor is 1; ≥ 1
+    int scale_from = 1;  ///< number of workers from which the policy scales the rate; with fewer, the factor is 1; ≥ 1
     Schedule schedule = {};
 };
 
@@ -70,10 +70,10 @@ struct LearningRateOptions {
 /// InvalidArgument, with the text and the expected form, for any other text; in this case `options` do not change.
 RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
 
-/// Returns rate / previous_rate. When the rate changes, a trainer must multiply its momentum by this factor if the
-/// momentum contains the rate: v ← m v + η g; w ← w − v (Goyal et al. 2017, section 3, equation 10). The momentum of
-/// Sgd and of PyTorch does not contain the rate and needs no correction. Throws InvalidArgument unless both rates are
-/// finite and > 0.
+/// Returns rate / previous_rate. This factor is for trainers whose momentum contains the rate: v ← m v + η g; w ← w − v
+/// (Goyal et al. 2017, section 3, equation 10). When the rate changes, such a trainer must multiply its momentum by the
+/// factor. The momentum of Sgd and of PyTorch does not contain the rate and needs no correction. Throws InvalidArgument
+/// unless both rates are finite and > 0.
 [[nodiscard]] RUEDA_API double momentum_correction(double previous_rate, double rate);
 
 /// Computes the learning rate of every step: base × factor, after a gradual warm-up (Goyal et al. 2017, section 2.2),
@@ -104,8 +104,8 @@ struct PlateauOptions {
     double factor = 0.1;  ///< the rate is multiplied by this number; 0 < factor < 1
     /// the rate is lowered after more than this number of observations without an improvement; ≥ 0
     std::int64_t patience = 10;
-    /// A metric improves if it is better than the best metric so far by more than this fraction of the best metric; ≥
-    /// 0, and below 1 if smaller metrics are better.
+    /// A metric counts as an improvement if it differs from the best metric so far by more than this fraction of the
+    /// best metric, in the better direction. ≥ 0, and below 1 if smaller metrics are better.
     double threshold = 1e-4;
     std::int64_t cooldown = 0;      ///< after the rate was lowered, this number of observations is not counted; ≥ 0
     double least = 0.0;             ///< the smallest factor; 0 ≤ least ≤ 1

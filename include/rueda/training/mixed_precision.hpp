@@ -21,11 +21,11 @@
 namespace rueda::training {
 
 struct LossScaleOptions {
-    double initial = 65536.0;             ///< the first scale; finite and ≥ `least`
+    double initial = 65536.0;             ///< the scale at the beginning; finite and ≥ `least`
     double growth = 2.0;                  ///< finite and ≥ 1
     double backoff = 0.5;                 ///< 0 < backoff < 1
     std::int64_t growth_interval = 2000;  ///< number of finite steps in a row after which the scale grows; ≥ 1
-    double least = 1.0;                   ///< the scale does not get smaller than this; finite and > 0
+    double least = 1.0;                   ///< the smallest scale; finite and > 0
 };
 
 /// A dynamic loss scale: it is multiplied by `backoff` after a step whose gradients are not finite, and by `growth`

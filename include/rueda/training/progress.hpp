@@ -21,8 +21,8 @@ namespace rueda::training {
 /// readable. Threads: one at a time.
 class RUEDA_API Progress {
 public:
-    /// `total` is the number of steps; 0 if it is not known, then the line has no bar. `what` is the text before the
-    /// bar. Needs init(), which says which rank this is. Throws InvalidArgument if `total` is below 0.
+    /// `total` is the number of steps. 0 means that this number is not known; the line then has no bar. `what` is the
+    /// text before the bar. Needs init(), which says which rank this is. Throws InvalidArgument if `total` is below 0.
     explicit Progress(std::int64_t total = 0, std::string_view what = "");
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
@@ -47,7 +47,7 @@ private:
     bool prints_;  ///< whether this is rank 0
     bool visible_;
     bool drawn_ = false;
-    std::chrono::steady_clock::time_point next_{};  ///< when the bar may be drawn again
+    std::chrono::steady_clock::time_point next_{};  ///< the time from which the bar may be drawn again
 };
 
 }  // namespace rueda::training

@@ -13,11 +13,11 @@
 
 namespace rueda::training {
 
-/// Runs long work on rank 0. All ranks must call this function. The other ranks return at once; when they next need
-/// rank 0, they wait for it. While rank 0 works, stall reports and `rueda top` say that rank 0 is busy with `what`
-/// (class Busy). In the meantime, a thread of rank 1 watches how long the operations of rank 1 wait. If they wait for
-/// `warn_after` or longer, this thread logs one line as a warning when rank 0 takes part again. Rank 0 logs at the
-/// level info how long `body` took. The function sends no data between the ranks.
+/// Runs long work on rank 0. All ranks must call this function. The other ranks return at once. When they next need
+/// rank 0, for example in a collective, they wait for rank 0. While rank 0 works, stall reports and `rueda top` say
+/// that rank 0 is busy with `what` (class Busy). In the meantime, a thread of rank 1 watches how long the operations of
+/// rank 1 wait. If they wait for `warn_after` or longer, this thread logs one line as a warning when rank 0 takes part
+/// again. Rank 0 logs at the level info how long `body` took. The function sends no data between the ranks.
 ///
 /// `body` must not start collectives. If it throws, rank 0 throws the same exception. To give a result or an error to
 /// all ranks, use run_on_root() (rueda/training/agreement.hpp) with an object of class Busy; then all ranks wait.

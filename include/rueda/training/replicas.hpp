@@ -28,8 +28,8 @@ enum class ReplicaReduction : std::int32_t {
     /// adds up the gradients of its group. The last group adds up the sums of the groups. With G groups, these are
     /// K + G reads and G + 1 writes; the bits differ from those of to_one and divided.
     hierarchical,
-    /// As to_one, but long gradients are divided into pieces, and all replicas add up pieces: each replica does so each
-    /// time it has a gradient, and at the end of its pass. This is a reduce-scatter among threads.
+    /// Like to_one, but long gradients are divided into pieces, and all replicas share the additions. A replica adds up
+    /// pieces each time it has a gradient, and at the end of its pass. This is a reduce-scatter among threads.
     divided,
     /// Each gradient is divided into K pieces, whose sums go from replica to replica. Each replica adds its own
     /// gradient to what comes from its neighbour: 2 (K − 1) reads and K − 1 writes. Usually slower than the other ways.
@@ -75,8 +75,8 @@ public:
 
     /// Says that this replica has written (or added) its gradient of parameter `parameter`. In the last run of a step,
     /// the replicas add up the gradients of this parameter when all of them have it, and the reduction among the
-    /// processes begins. From this call until step() or synchronize(), the gradient must not be changed. Does not wait
-    /// for another replica, but may add up gradients.
+    /// processes begins. From this call until step() or synchronize(), the gradient must not be changed. This function
+    /// does not wait for another replica, but it may add up gradients itself.
     ///
     /// Throws InvalidArgument if there is no such parameter, if this replica has already called the function for this
     /// parameter in this run, or if the call is made in on_each(). If another replica has failed, throws an exception
@@ -108,9 +108,9 @@ private:
 ///         replicas.step(rate);
 ///
 /// The gradients are first added up among the replicas, in a fixed order, and then reduced among the processes while
-/// the backward pass goes on. K replicas × P processes make the same steps as K × P processes, except
-/// for rounding; with P = 1 and `to_one` or `divided` they have the same bits as K processes on one host. There is one
-/// optimizer for each process, and its state exists once.
+/// the backward pass goes on. K replicas × P processes make the same steps as K × P processes, except for rounding.
+/// With P = 1 and `to_one` or `divided`, the results have the same bits as those of K processes on one host. There is
+/// one optimizer for each process, and its state exists once.
 ///
 /// The replicas may share the memory of a parameter's values, or each replica has its own copy. Shared values need less
 /// memory and less time in step(); they must not be written during run(). Own copies are for models whose layers own
@@ -131,8 +131,8 @@ public:
 
     /// `replicas[k]` has the parameters of replica k, with the same names and sizes in the same order for all k. Needs
     /// init(). Throws InvalidArgument if an option is out of its range, if the parameters of the replicas differ, if
-    /// two gradients overlap, or as DistributedOptimizer's constructor. Throws ResourceExhausted if the system refuses
-    /// a thread. Does not communicate.
+    /// two gradients overlap, or for the same reasons as DistributedOptimizer's constructor. Throws ResourceExhausted
+    /// if the system refuses a thread. Does not communicate.
     Replicas(const OptimizerRule& rule, std::vector<std::vector<Parameter>> replicas,
              const ReplicasOptions& options = {});
     Replicas(Replicas&& other) noexcept;
@@ -158,11 +158,11 @@ public:
     /// Calls `pass` for each replica, each on its own thread, and returns when all have ended. Each replica must call
     /// gradient_ready() once for each parameter.
     ///
-    /// If a replica throws, the others end at their next gradient_ready(), and the step ends on all processes: run()
-    /// throws the error of this replica on every process. The text names the replica (if there are several) and, on
-    /// other processes, the rank. A rueda::Error keeps its class; any other exception becomes Internal. A replica that
-    /// did not call gradient_ready() for a parameter has failed, too. To notice a failure, the processes exchange three
-    /// numbers at the end of each run().
+    /// If a replica throws, the other replicas end at their next gradient_ready(), and the step ends on all processes:
+    /// run() throws the error of this replica on every process. The text names the replica (if there are several) and,
+    /// on other processes, the rank. A rueda::Error keeps its class; any other exception becomes Internal. A replica
+    /// that did not call gradient_ready() for a parameter has failed, too. To notice a failure, the processes exchange
+    /// three numbers at the end of each run().
     ///
     /// After a failure, the parameters are unchanged, and the next run() begins a new step. The gradients may contain
     /// sums, or parts of sums, and the earlier runs of the step are lost. So a program that adds to its gradients must

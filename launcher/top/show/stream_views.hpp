@@ -9,7 +9,7 @@
 namespace rueda::launcher {
 
 /// Prints the job in JSON, one line for each interval, until the job ends or nobody reads the standard output any more.
-/// Returns the exit status. This is the remote half of `rueda top --hosts`.
+/// Returns the exit status. `rueda top --hosts` runs this on each host.
 [[nodiscard]] int stream_views(Job& job, std::chrono::nanoseconds interval);
 
 }  // namespace rueda::launcher

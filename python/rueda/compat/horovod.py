@@ -101,8 +101,8 @@ def install() -> None:
 
 
 def _for_other_processes() -> None:
-    """Makes processes that the script starts, such as workers of a DataLoader, find Rueda as horovod. The finder of
-    this process does not exist in those processes, so they find the package in a folder.
+    """Makes processes that the script starts, such as workers of a DataLoader, find Rueda as horovod. The import hook
+    (finder) of this process does not exist in those processes. They find the package ``horovod`` in a folder instead.
     """
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_path")
     sys.path.insert(1, folder)  # spawned processes inherit sys.path

@@ -68,8 +68,9 @@ Batch = dict[str, "npt.NDArray[Any] | Ragged"]
 
 
 def counted_rows(batch: Batch, weights: str) -> int:
-    """Returns the number of rows of a padded batch that are samples: the first rows. ``weights`` is the name of the
-    column of weights. A map function may have multiplied it, so a sample may have any weight; padding has the weight 0.
+    """Returns how many rows of a padded batch are samples. The samples are the first rows; padding follows. ``weights``
+    is the name of the column of weights. Padding has the weight 0. A sample may have any weight, because a map function
+    may have multiplied the column.
     """
     column = batch.get(weights)
     if not isinstance(column, np.ndarray) or column.ndim != 1:

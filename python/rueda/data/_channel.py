@@ -48,8 +48,8 @@ class Report(NamedTuple):
 _REPORT = struct.Struct("=IIQQQddd")
 #: The text of an exception is cut to this number of bytes, because the system limits the size of a message.
 _LONGEST_TEXT = 60_000
-#: If the text of an exception is too long, this number of bytes at its beginning is kept, and as much as possible at
-#: its end. (A traceback ends with the innermost function and the exception.)
+#: If the text of an exception is too long, its middle is left out. This number of bytes at the beginning stays, and as
+#: much of the end as fits. (A traceback ends with the innermost function and the exception.)
 _BEGIN_OF_TEXT = 5_000
 _OMISSION = b"\n[...]\n"
 #: An acknowledgement has at most this number of slots.
@@ -131,8 +131,8 @@ class Acknowledgements:
         running.
         """
         if not self._sending.acquire(blocking=False):
-            # flush() is already running: on another thread, or on this thread, if the garbage collector has called
-            # release() inside flush(). The running call or the next call sends the messages.
+            # flush() is already running on another thread. Or it is running on this thread, and the garbage collector
+            # has called release() inside it. The running call or the next call sends the messages.
             return
         try:
             while self.waiting():
@@ -155,8 +155,8 @@ class Acknowledgements:
 
 
 def _all_of(queue: deque[int]) -> list[int]:
-    """Removes elements from the queue and returns them, at most _MOST_SLOTS. Other threads may append elements
-    meanwhile.
+    """Removes at most _MOST_SLOTS elements from the queue and returns them. Other threads may append elements at the
+    same time.
     """
     found: list[int] = []
     while queue and len(found) < _MOST_SLOTS:

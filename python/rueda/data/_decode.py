@@ -77,7 +77,7 @@ class Decode:
         self._limit = malformed_limit
         self._threads = threads or min(_usable_threads(), 8)
         self._pool = concurrent.futures.ThreadPoolExecutor(self._threads, "rueda-decode")
-        self._forms: Arrays = {}  # for each column, an array like the first file's
+        self._forms: Arrays = {}  # one array for each column; all files must have arrays of the same shape and dtype
         self._malformed: set[str] = set()  # the files that were left out
         self.left_out = 0
 

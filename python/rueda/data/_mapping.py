@@ -65,15 +65,15 @@ class SharedMapping:
         self._pinned = _native.data_pin(self.address, self.size, pin.device)
 
     def note_work(self) -> None:
-        """Notes that the work that is now in the GPU's default stream may use the memory. Does nothing if the memory is
-        not pinned. Raises an error of Rueda if the driver fails.
+        """Records that the work which is now in the GPU's default stream may use the memory. Does nothing if the memory
+        is not pinned. Raises an error of Rueda if the driver fails.
         """
         if self._pinned is not None:
             _native.data_pinned_note_work(self._pinned)
 
     def is_idle(self) -> bool:
-        """Returns whether the GPU has done all work that note_work() noted. Raises an error of Rueda if the driver
-        fails.
+        """Returns whether the GPU has done all work that note_work() has recorded. Raises an error of Rueda if the
+        driver fails.
         """
         return self._pinned is None or _native.data_pinned_is_idle(self._pinned)
 
@@ -91,8 +91,8 @@ class SharedMapping:
         if advice is not None:
             _library.madvise(self.address, self.size, advice)
 
-    # At its end, Python may clear the module's names before the last array is destroyed. The default arguments keep the
-    # functions.
+    # When Python ends, it may clear the names of this module before the last array is destroyed. The default arguments
+    # keep references to the functions, so that __del__() can still call them.
     def __del__(
         self,
         unmap: Callable[[int, int], int] = _library.munmap,

@@ -98,7 +98,7 @@ class _Mapped(NamedTuple):
     mapping: float
 
 
-#: The objects whose threads may run.
+#: All MappedBatches whose threads may run.
 _working: weakref.WeakSet[MappedBatches] = weakref.WeakSet()
 
 
@@ -118,9 +118,9 @@ class MappedBatches:
         self._weights = weights
         self._warnings: list[str] = []  # at most one line
         self._ahead = ahead
-        self._description = _native.data_describe(pipeline)  # after the last batch that next() returned
-        self._mapping = 0.0  # the seconds that the functions took for the batches that next() returned
-        self._mapping_ahead = 0.0  # the same for all batches that _produce() made
+        self._description = _native.data_describe(pipeline)  # the description after the last batch that next() returned
+        self._mapping = 0.0  # the seconds that the map functions took for the batches that next() returned
+        self._mapping_ahead = 0.0  # the seconds that the map functions took for all batches of _produce()
         self._waited = 0.0  # the seconds that the consumer spent in next()
         self._begin: float | None = None  # the time of the first call of next()
         self._failure: BaseException | None = None
@@ -155,8 +155,8 @@ class MappedBatches:
         return mapped.batch
 
     def describe(self) -> dict[str, Any]:
-        """Returns the description of the pipeline after the last batch that next() returned. Its times are those of the
-        consumer of this object.
+        """Returns the description of the pipeline after the last batch that next() returned. The times in it say how
+        long the consumer (the caller of next()) has waited, and not how long the map functions have waited.
         """
         description: dict[str, Any] = json.loads(self._description)
         counts = description["statistics"]
@@ -176,7 +176,7 @@ class MappedBatches:
             taken = self._ready.popleft()
             self._changed.notify_all()
         if isinstance(taken, BaseException):
-            # The thread has ended. This may be an exception that next() does not catch, for example a SystemExit.
+            # The exception has ended the thread. It may be one that next() does not catch, for example a SystemExit.
             self._failure = taken
             raise taken
         return taken
@@ -240,9 +240,9 @@ class MappedBatches:
         return batch if result is None else result
 
     def begin_stop(self) -> None:
-        """Tells the thread to end, and does not wait for it. The garbage collector may call this function in any thread
-        at any time. The interrupted thread may hold a lock for which the map function waits. So if this function waited
-        for the map function, it could wait forever.
+        """Tells the thread to end, but does not wait until it has ended. The garbage collector may call this function
+        at any time, on any thread, and the interrupted code may hold a lock for which the map function waits. If
+        begin_stop() waited for the map function, both would wait forever.
         """
         # A forked child does not have the thread, and another thread may have held the condition during the fork.
         if os.getpid() != self._owner:
@@ -251,7 +251,9 @@ class MappedBatches:
             self._stopped = True
             dropped, self._ready = self._ready, collections.deque()
             self._changed.notify_all()
-        del dropped  # only after the condition was released, because destroying a batch may call any function
+        # The batches are destroyed only now, after the condition was released, because destroying a batch may call any
+        # function.
+        del dropped
 
     def stop(self) -> None:
         """Ends the thread, waits until the function that it calls has returned, and drops the pipeline."""
@@ -268,9 +270,9 @@ def summarize(counts: dict[str, float], library_waited: float, slowest: str, is_
     """
     seconds = max(counts["seconds"], 1e-9)
     waited, mapping = counts["consumer_waited"], counts["python_mapping"]
-    if counts["batches"] == 0 or counts["seconds"] < 1:  # times that short say nothing (as in summary.cpp)
+    if counts["batches"] == 0 or counts["seconds"] < 1:  # times as short as this say nothing (as in summary.cpp)
         slowest = ""
-    elif waited < 0.02 * seconds:  # this is only the ordinary cost of handing over batches (as in summary.cpp)
+    elif waited < 0.02 * seconds:  # so short a wait is the usual cost of handing over batches (as in summary.cpp)
         slowest = "the consumer is the slowest stage"
     elif mapping > library_waited:
         advice = "" if is_ahead else "; map_ahead would let a thread call them while the trainer works"
@@ -292,7 +294,7 @@ def summarize(counts: dict[str, float], library_waited: float, slowest: str, is_
 
 
 def _stop_all() -> None:
-    """Ends all threads at the exit of the program. If they still ran, Python would stop them at any place, even within
+    """Ends all threads at the exit of the program. Otherwise Python would stop them at an arbitrary place, even within
     the library."""
     for each in list(_working):
         each.stop()

@@ -38,7 +38,7 @@ def _sources_of(source: Source | Path | Sequence[Source | Path]) -> list[Source]
     listed = list(listed)
     patterns = [each for each in listed if not isinstance(each, Source)]
     if len(patterns) == len(listed):
-        return [files(*patterns)]  # so that a file that matches two patterns is read once
+        return [files(*patterns)]  # one source, so that a file that matches two patterns is read only once
     sources, contents = [], 0
     for each in listed:
         made = each if isinstance(each, Source) else files(each)
@@ -327,7 +327,8 @@ class Pipeline:
             pipeline.close()
         """
         if self._finalizer is not None:
-            self._finalizer.detach()  # the finalizer would keep the MappedBatches, and so the native pipeline, alive
+            # Otherwise the finalizer would keep the MappedBatches alive, and with them the native pipeline.
+            self._finalizer.detach()
             self._finalizer = None
         mapped, self._mapped = self._mapped, None
         self._pipeline = None

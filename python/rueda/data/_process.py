@@ -45,8 +45,9 @@ class Task:
 
 
 class SlotReturns:
-    """Gives slots back to one worker when their arrays have died. If a slot is pinned, a GPU may still copy from it. So the
-    slot is given back only when the GPU has done the work that was in its default stream at the death of the arrays.
+    """Gives a worker's slots (pieces of shared memory) back to the worker when their arrays have died. If a slot is
+    pinned, a GPU may still copy from it. When the arrays die, the GPU's default stream may contain such work. So the
+    slot is given back only after the GPU has done this work.
 
     Threads: as for Acknowledgements.
     """
@@ -68,7 +69,8 @@ class SlotReturns:
         self._busy.append(slot)
 
     def release_idle(self) -> None:
-        """Gives back the pinned slots that the GPU does not use any more. Raises an error of the GPU."""
+        """Gives back the pinned slots that the GPU does not use any more. If the GPU's driver has reported an error,
+        raises it."""
         if self._failure is not None:
             raise self._failure
         for _ in range(len(self._busy)):  # release() may append others meanwhile
@@ -80,7 +82,7 @@ class SlotReturns:
 
 
 class Arrived(NamedTuple):
-    """A report of a worker that the consumer has received, and that the program has not taken yet."""
+    """A report of a worker. The consumer has received it, but the program has not taken it yet."""
 
     report: Report
     slot: MappedSlot | None
@@ -94,7 +96,7 @@ class Arrived(NamedTuple):
 
 
 class WorkerProcess:
-    """Starts a worker process, receives its reports, and notices its end. Threads: one at a time."""
+    """Starts a worker process, receives its reports, and notices when it ends. Threads: one at a time."""
 
     def __init__(
         self, context: BaseContext, task: Task, index: int, epoch: int, first_batch: int, pin: Pin | None = None
@@ -102,11 +104,12 @@ class WorkerProcess:
         self.index = index
         self._pin = pin
         self.epoch = epoch  # the epoch of the next batch that arrives
-        # Number of batches of this epoch that arrived, including batches from the process that this one replaces.
+        # The number of batches of this epoch that arrived. It includes batches from the dead process that this process
+        # replaces.
         self.batches = first_batch
-        self.handed_over = 0  # the batches of this process that arrived
+        self.handed_over = 0  # the number of batches that arrived from this process
         self.finished = False
-        self.lost: str | None = None  # how the worker, which receives batches, lost its producer
+        self.lost: str | None = None  # if the worker receives batches from a producer and has lost it: the reason
         self.ended = False  # the process has ended, and all its reports have arrived
         self._how: tuple[str, int | None, int | None] | None = None  # it ended
         self._reaped = False
@@ -163,7 +166,7 @@ class WorkerProcess:
         return self._process.sentinel if self._death is None else self._death
 
     def receive(self, into: deque[Arrived]) -> None:
-        """Takes the reports that have arrived, and notes whether the process has ended."""
+        """Takes the reports that have arrived. Also records whether the process has ended."""
         if not self._open:
             return
         self._returns.release_idle()
@@ -208,7 +211,7 @@ class WorkerProcess:
             into.append(Arrived(report, slot, text, self.acknowledgements, self._returns))
 
     def how_it_ended(self) -> tuple[str, int | None, int | None]:
-        """Says how a process has ended: returns a text, the signal and the exit code."""
+        """Describes how a process has ended. Returns a text, the signal and the exit code."""
         if self._how is None:
             self._how = self._find_how_it_ended()
         return self._how

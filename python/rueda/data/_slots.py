@@ -3,9 +3,9 @@
 """Slots: pieces of shared memory that hold one batch each.
 
 A worker makes its slots as memfds and sends their descriptors. So the slots have no names in a file system, nothing can
-be left behind there, and the size of /dev/shm is no limit. The worker closes a descriptor when it has sent it, and the
-consumer when it has mapped the slot. So a batch that the consumer keeps costs memory and a mapping, but no descriptor.
-The kernel frees a slot when no process maps it any more.
+be left behind there, and the size of /dev/shm is no limit. The worker closes its descriptor after it was sent. The
+consumer closes the received descriptor after it has mapped the slot. So a batch that the consumer keeps costs memory
+and a mapping, but no descriptor. The kernel frees a slot when no process maps it any more.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ALIGNMENT = 64
 _HUGE_PAGE = 2 << 20
 #: The usual size of a batch is the size of the largest batch among the last _RECENT batches.
 _RECENT = 16
-#: If a slot is this many times as large as the usual batch, it is given up, so that one very large batch does not
-#: make all slots large.
+#: A slot is given up if it is this many times as large as the usual batch. Otherwise one very large batch would make
+#: all slots large.
 _TOO_LARGE = 4
 
 
@@ -158,7 +158,7 @@ class Packer:
         in another slot.
         """
         if self._open is not None:
-            # If a slot still has its descriptor, the slot was never sent to the consumer. It can be given up without
+            # A slot that still has its descriptor was never sent to the consumer. So the slot can be given up without
             # telling the consumer.
             if self._open.descriptor is not None and self._open.capacity < self._usual_size():
                 self._open.close_descriptor()
@@ -172,8 +172,8 @@ class Packer:
 
     def _places(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, int]:
         """Finds those arrays that empty() made for this batch, and returns their offsets in the open slot. Raises
-        InvalidArgument for an array of an earlier batch: the consumer may still read and change that memory, and a
-        later batch may overwrite it.
+        InvalidArgument for an array that empty() made for an earlier batch. The consumer may still read and change the
+        memory of such an array, and a later batch may overwrite it.
         """
         places: dict[str, int] = {}
         for name, array in arrays.items():
@@ -182,7 +182,8 @@ class Packer:
             address = _address_of(array)
             given = next((one for one in self._given if one.begin <= address < one.end), None)
             if self._open is not None and given is not None:
-                if array.flags.c_contiguous and address + array.nbytes <= given.end:  # if not, the array is copied
+                # Any other array is copied later.
+                if array.flags.c_contiguous and address + array.nbytes <= given.end:
                     places[name] = address - self._open.mapping.address
             elif any(0 <= address - mapping.address < mapping.size for mapping in self._mappings):
                 raise InvalidArgument(
@@ -201,8 +202,8 @@ class Packer:
         return slot
 
     def release(self, number: int, keep: int) -> list[int]:
-        """Notes that the consumer has released a slot. Returns the numbers of slots that were given up, because more than
-        `keep` slots were free, or because they are too small or much too large for the batches.
+        """Records that the consumer has released a slot. Then gives up slots if more than `keep` slots are free, and
+        slots that are too small or much too large for the batches. Returns the numbers of the slots that were given up.
         """
         self._free.append(self._handed_over.pop(number))
         usual = self._usual_size()
@@ -286,6 +287,7 @@ class _Lease:
         self.__array_interface__ = slot.mapping.__array_interface__
 
     def __del__(self) -> None:
-        # A forked child has copies of the arrays. When the copies die, the consumer may still use its own arrays.
+        # A forked child has copies of the arrays. When the copies in the child die, the consumer may still use its own
+        # arrays, so the child does not release the slot.
         if os.getpid() == self._process:
             self._owner.release(self._slot)

@@ -29,7 +29,7 @@ def address_of(array: npt.NDArray[Any]) -> int:
 
 
 def _as_bytes(what: str, index: int, text: Any) -> bytes:
-    if not isinstance(text, bytearray | memoryview):  # bytes(3) would be three zero bytes
+    if not isinstance(text, bytearray | memoryview):  # refuses integers, because bytes(3) would give three zero bytes
         raise InvalidArgument(f"{what}: element {index} is {text!r} ({type(text).__name__}); expected str or bytes")
     return bytes(text)
 
@@ -48,7 +48,8 @@ def join_texts(
 
 
 def _whole_numbers(elements: list[Any]) -> npt.NDArray[np.int64] | None:
-    """Returns the elements as an array if all of them are integers. No elements count as texts."""
+    """Returns the elements as an array of integers if all of them are integers. Otherwise returns None, also for an
+    empty list."""
     if not elements or not all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in elements):
         return None
     try:
@@ -121,8 +122,8 @@ def _number(what: str, value: Any, least: int, most: int) -> int:
 
 def hash_texts(texts: Any, buckets: int, seed: int = 0) -> Any:
     """Returns the bucket of each text: XXH64 of its bytes with the seed, times the number of buckets, divided by 2^64.
-    The buckets are the same on every machine, and those of ``rueda::data::hash_texts``. An integer counts as its decimal
-    text.
+    The buckets are the same on every machine, and the same as those of ``rueda::data::hash_texts``. An integer counts
+    as its decimal text.
 
     Args:
         texts: a Ragged of texts or of integers, an array of integers or of texts, or a list of texts (str or bytes) or
@@ -303,7 +304,8 @@ class Vocabulary:
 
             new_terms = colours.agree()
         """
-        with self._lock:  # held until the end, because merge() would also forget counts that were added meanwhile
+        # The lock is held until the end, because the merge would also forget counts that were added before it.
+        with self._lock:
             mine = np.frombuffer(_native.vocabulary_unmerged(self._vocabulary), np.uint8)
             everyones = np.asarray(_collectives.allgather(mine, "rueda.data.vocabulary"))
             return _native.vocabulary_merge(self._vocabulary, everyones.tobytes())
@@ -370,8 +372,8 @@ class Vocabulary:
 
 
 def _counted_terms(name: str, column: Any, counted: int, rows: int) -> int | None:
-    """Returns the number of a column's terms in the first ``counted`` of ``rows`` rows; None: all of them. Rows of padding
-    have no values in a ragged column of integers.
+    """Returns how many terms of a column are in the first ``counted`` of its ``rows`` rows. With None, all rows count.
+    Rows of padding have no values in a ragged column of integers.
     """
     if isinstance(column, Ragged) and column.values.dtype != np.uint8:
         return None

@@ -28,16 +28,16 @@ Batch = Mapping[str, npt.ArrayLike]
 
 #: After the consumer has ended, the generator has this number of seconds to end its work.
 GRACE = 1.0
-#: In seconds: the interval in which this process checks whether the consumer is alive. This matters if the system has
-#: no pidfd, and the socket does not show the end of the consumer, because a process that the consumer forked keeps the
-#: consumer's end open.
+#: In seconds: the interval in which this process checks whether the consumer is alive. Usually a pidfd or the socket
+#: shows the end of the consumer. This check is needed if the system has no pidfd and a process that the consumer forked
+#: keeps the consumer's end of the socket open.
 _LOOK = 1.0
 #: The errors of a socket whose other end is closed.
 _OTHER_END_CLOSED = (errno.EPIPE, errno.ECONNRESET)
 
 
 class ConsumerGone(Exception):
-    """The consumer has closed the pipeline or has died."""
+    """Raised in the worker if the consumer has closed the pipeline or has died."""
 
 
 class Reported(Exception):
@@ -136,8 +136,8 @@ class _Outlet:
         self._send(Report(Kind.FINISHED))
 
     def _wait_until_allowed(self) -> float:
-        """Waits until the consumer has taken so many batches that one more report may be sent. Returns the time of
-        the wait in seconds. An acknowledgement of the consumer, or the end of the socket, wakes this thread.
+        """Waits until the consumer has taken so many batches that one more report may be sent. Returns the time of the
+        wait in seconds. The thread sleeps until the consumer sends an acknowledgement or closes the socket.
         """
         began = time.perf_counter()
         while self._allowed <= 0:
@@ -214,7 +214,7 @@ def run_worker(
         with contextlib.suppress(OSError):
             send_report(connection, Report(error.kind), text=str(error))
     except Exception:
-        # If the consumer has ended, too, sending fails, and the text is not needed.
+        # If the consumer has ended, sending this text fails, but then nobody needs the text.
         with contextlib.suppress(OSError):
             send_report(connection, Report(Kind.FAILED), text=traceback.format_exc())
 

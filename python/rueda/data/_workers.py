@@ -273,8 +273,8 @@ class Workers:
         self._deaths[index] = WorkerDied(text, index, process.pid, killed_by, exit_code)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position behind the last batch that was taken, for a checkpoint. It is a dict of numbers and a
-        list.
+        """Returns the position behind the last batch that was taken, for a checkpoint. The position is a dict with
+        numbers and a list.
 
         Example::
 

@@ -50,7 +50,7 @@ class _Column:
         self._width = int(np.prod(array.shape[1:], dtype=np.int64))
         if array.dtype.kind in "SUO":
             self._values, self._offsets = join_texts(array.ravel().tolist(), f"writing Examples: feature '{name}'")
-        elif self._width == 0:  # no sample has a value, so the column is a ragged one
+        elif self._width == 0:  # no sample has a value, so it is written as a ragged column
             self._values, self._offsets = _numbers(name, array).ravel(), np.zeros(self.rows + 1, np.int64)
         else:
             self._values = _numbers(name, array)
@@ -80,7 +80,7 @@ def _numbers(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _single(values: Any) -> Any:
-    """Returns the values of one sample as those of a batch with this sample."""
+    """Converts the values of one sample to the form of a batch that contains only this sample."""
     if isinstance(values, str | bytes):
         return [values]
     if isinstance(values, list | tuple) and values and all(isinstance(each, str | bytes) for each in values):

@@ -62,7 +62,7 @@ _OLDEST_NCCL = 21800
 
 #: Whether the program has called this module's init() in the current job.
 _begun = False
-#: Functions that are called when a job has ended, so that modules forget what they stored for the job.
+#: When a job has ended, these functions are called, so that modules forget what they stored for this job.
 _at_end: list[Callable[[], None]] = [sets_of_job.end_job]
 
 
@@ -93,7 +93,8 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
         )
     wanted = _sets_to_make(process_sets)
     if not is_initialized():
-        _ended()  # rueda.shutdown() may have ended the last job; then this module still has to forget its state
+        # The last job may have been ended by rueda.shutdown(). The state of this module must then still be reset.
+        _ended()
     rueda.init(comm)
     if _begun:
         return
@@ -104,7 +105,7 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
         for process_set in wanted:
             sets_of_job.add_process_set(process_set)
     except (RuedaError, NotImplementedError):
-        shutdown()  # all ranks get this error, so all of them shut down
+        shutdown()  # every rank gets this error, so every rank shuts down
         raise
 
 

@@ -6,8 +6,8 @@ Rueda allocates no memory of a GPU: PyTorch does. Before PyTorch can allocate th
 rows the other ranks send. The ranks therefore exchange these numbers by a small operation in the CPU's memory. When
 this exchange has ended, PyTorch allocates the output, and the operation itself is started.
 
-The exchange has the name that the caller gave, or none. So it meets the operation of a rank whose tensor is in the CPU's
-memory, and all ranks get a Mismatch of the device.
+The exchange has the same name as the operation (or none). If the tensor of another rank is in the CPU's memory, that
+rank starts an operation with this name. So the ranks notice that the devices differ, and all of them get a Mismatch.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ Start: TypeAlias = Callable[[Any], "tuple[list[Handle[Any]], Any]"]
 _pending: weakref.WeakValueDictionary[tuple[int, str], DeferredOperation] = weakref.WeakValueDictionary()
 
 
-# After this number of operations, the names of operations without a name repeat. Rueda already knows repeated names, and
-# need not negotiate them again. The names of both operations together take half of the initial slots (RUEDA_SLOTS). A
-# name must be free when it comes again, so an operation may be pending while about 256 later ones are started.
+# After this number of operations, the names of operations without a name repeat. Rueda already knows repeated names,
+# and need not negotiate them again. The names of allgather and alltoall together take half of the initial slots
+# (RUEDA_SLOTS). A name can be used again only when its last operation has ended. So about 256 more operations can be
+# started while an operation is pending.
 _NAMES = 256
 
-# The keys are the number of the process set and the operation. The count of a set that was removed may stay: the ranks
-# use the largest of their numbers, so a new set with the same number needs no equal counts.
+# How many operations without a name were started. The keys are the number of the process set and the operation. The
+# count of a removed set may stay here although a new set may get the same number. The ranks use the largest of their
+# numbers, so their counts need not be equal.
 _numbers: dict[tuple[int, str], Iterator[int]] = {}
 
 
@@ -43,7 +45,7 @@ def new_number(process_set: int, operation: str, name: str | None) -> int:
     """Returns a number for operation_name(). Every rank sends its number with the exchange of the sizes."""
     if name is not None:
         return 0
-    # setdefault() is one step under the GIL, so two threads get the same count
+    # setdefault() is one step under the GIL, so two threads get the same counter
     return next(_numbers.setdefault((process_set, operation), itertools.count(1)))
 
 
@@ -59,8 +61,8 @@ def operation_name(operation: str, name: str | None, number: int) -> str:
 
 
 def check_name(process_set: int, name: str | None) -> None:
-    """Raises DuplicateName if an operation with this name is pending. Rueda itself would notice this too late. The
-    exchange of the sizes is started first, and its name is free when it has ended. At this time, the operation itself
+    """Raises DuplicateName if an operation with this name is pending. Without this check, Rueda would notice the
+    duplicate too late. When the exchange of the sizes has ended, its name can be used again, but the operation itself
     may still be pending.
     """
     earlier = None if name is None else _pending.get((process_set, name))
@@ -118,7 +120,7 @@ class DeferredOperation:
         with self._starting:
             if self._start is not None:
                 return False
-        # this stream has no work of the program, so the wait delays no work of the program
+        # the program has no work in this stream, so the wait delays none of its work
         stream = _devices.side_stream(self._device, "names").cuda_stream
         return all(handle._try_to_wait_on_stream(stream, 0.0) for handle in self._handles)
 

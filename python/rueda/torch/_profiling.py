@@ -85,7 +85,8 @@ class _Pending:
     def __init__(self) -> None:
         self._changing = threading.Lock()
         self._ends: dict[int, Any] = {}  # the futures whose completion ends a range, indexed by their identity
-        self._stopping = 0  # number of profilers that are being stopped; meanwhile no range may begin
+        # How many calls are stopping a profiler at this moment. While this number is not 0, no range may begin.
+        self._stopping = 0
 
     def begin(self, name: str, inputs: Sequence[Any]) -> Any:
         """Begins a range. Returns the object by which end() ends it, or None."""
@@ -128,7 +129,7 @@ def follow(name: str, handles: Sequence[Handle[Any] | DeferredOperation], inputs
     """Records a range from now until all operations have completed. If the profiler stops earlier, the range ends at
     that time.
 
-    The range belongs to this thread, but may overlap with other ranges of the thread.
+    The range belongs to this thread, but may overlap with other ranges of this thread.
     """
     if torch._C._autograd._profiler_type() != torch._C._profiler.ActiveProfilerType.KINETO or not _end_before_stop():
         return  # other profilers expect that the same thread begins and ends a range, and that ranges are nested
@@ -145,14 +146,14 @@ def follow(name: str, handles: Sequence[Handle[Any] | DeferredOperation], inputs
     for handle in handles:
         try:
             handle.add_done_callback(completed)
-        except RuedaError:  # raised if the job has ended, because it has no thread for callbacks any more
+        except RuedaError:  # raised if the job has ended: the job then has no thread for callbacks any more
             _pending.end(end)
 
 
 @functools.cache
 def _end_before_stop() -> bool:
-    """Makes PyTorch's function that stops a profiler end the open ranges first. PyTorch has no other way to report the
-    stop.
+    """Changes PyTorch's function that stops a profiler, so that it first ends the open ranges. PyTorch has no other way
+    to report that a profiler stops.
 
     Returns False if this PyTorch has no such function.
     """

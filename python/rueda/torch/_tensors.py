@@ -28,8 +28,8 @@ def is_float8(tensor: torch.Tensor) -> bool:
 def tensor_of(
     memory: Memory | None, shape: tuple[int, ...] | None, dtype: int | None, _splits: tuple[int, ...] | None = None
 ) -> torch.Tensor:
-    """Returns the output that Rueda allocated, as a tensor without a copy. The tensor keeps the memory alive. It is on
-    the CPU, whatever device the program has set as the default (torch.set_default_device).
+    """Returns the output that Rueda allocated, as a tensor without a copy. The tensor keeps the memory alive. The
+    tensor is on the CPU, even if the program has set another default device (torch.set_default_device).
     """
     assert memory is not None and shape is not None and dtype is not None
     kind = _DTYPES[dtype]

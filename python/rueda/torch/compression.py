@@ -24,7 +24,7 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Returns the tensor that is reduced instead of this one, and a context for decompress()."""
+        """Returns the tensor to reduce in place of the given tensor, and a context for decompress()."""
         raise NotImplementedError
 
     @staticmethod
@@ -46,8 +46,8 @@ class NoneCompressor(Compressor):
 
 
 class _Narrowing(Compressor):
-    """Converts floating-point tensors to the dtype ``narrow``, and leaves other tensors unchanged, also 8-bit floats,
-    which are narrower.
+    """Converts floating-point tensors to the dtype ``narrow``. Other tensors stay unchanged. 8-bit floats stay
+    unchanged, too, because they are already narrower.
     """
 
     narrow: torch.dtype

@@ -39,11 +39,9 @@ def broadcast_parameters(params: Any, root_rank: int) -> None:
             of a name and a tensor, such as ``model.named_parameters()``.
         root_rank: the rank whose values all ranks get.
 
-    Raises:
-        ValueError: ``params`` has another type, or an element is not a tensor. The other ranks raise another error,
-            whose text contains the text of this error.
-        Mismatch: the names or the roots differ between ranks, or a shape or a dtype differs. Different names or roots
-            are found before anything is written.
+    Raises: ValueError: ``params`` has another type, or an element is not a tensor. The other ranks raise an error that
+        quotes this error's text. Mismatch: the names or the roots differ between ranks, or a shape or a dtype differs.
+        Different names or roots are found before anything is written.
 
     Example::
 
@@ -207,7 +205,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
 
 
 def _gpu_of(optimizer: torch.optim.Optimizer) -> torch.device:
-    """Returns this rank's GPU: that of its parameters, or otherwise the current one."""
+    """Returns the GPU of this rank's parameters. If no parameter is on a GPU, returns the current GPU."""
     devices = (parameter.device for parameter in _parameters(optimizer) if parameter.is_cuda)
     return next(devices, torch.device("cuda"))
 

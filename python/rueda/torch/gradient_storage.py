@@ -18,7 +18,7 @@ from rueda.errors import InvalidArgument, NotInitialized, ResourceExhausted
 
 Kind: TypeAlias = Literal["auto", "private", "copied", "view"]
 
-#: The alignment of each place in bytes, so that each place begins on a cache line.
+#: The alignment in bytes of the memory for each gradient. With this alignment, each gradient begins on a cache line.
 _ALIGNMENT = 64
 
 
@@ -29,12 +29,13 @@ def check(kind: str) -> None:
 
 
 class ResidentStorage:
-    """Places for gradients in memory that the ranks of a host share ("resident" memory). The places are allocated when
-    the first gradient needs a place. A place stays allocated as long as anything refers to it.
+    """Memory for gradients that the ranks of a host share ("resident" memory). Each gradient has a place (its own part
+    of this memory). The places are allocated when the first gradient needs a place. A place stays allocated as long as
+    anything refers to it.
 
-    Each time a gradient needs its place, it gets a new tensor there, but only if nothing refers to the earlier tensor
-    in this place. So a gradient to which the program still refers does not change. This check works in every version of
-    PyTorch, because a tensor holds a reference to its place as long as anything uses the tensor's memory.
+    Each time a gradient needs its place, it gets a new tensor there. This happens only if nothing refers to the earlier
+    tensor in this place. So a gradient to which the program still refers does not change. This check works in every
+    version of PyTorch, because a tensor holds a reference to its place as long as anything uses the tensor's memory.
 
     Threads: any thread, but only one at a time.
     """
@@ -48,7 +49,7 @@ class ResidentStorage:
         self._exhausted = False
 
     def holds(self, parameter: torch.Tensor, gradient: torch.Tensor) -> bool:
-        """Returns True if the gradient lies in the parameter's place."""
+        """Returns True if the gradient lies in the place (the part of the shared memory) of its parameter."""
         place = self._places.get(parameter)
         return place is not None and gradient.data_ptr() == place.address
 
@@ -56,7 +57,7 @@ class ResidentStorage:
         """Returns a tensor in the parameter's place, with the parameter's shape and dtype. The values of this tensor
         are not initialised. The first call makes the places of all parameters.
 
-        Returns None in three cases: there is no memory left, the gradient has no elements, or something still refers to
+        Returns None in three cases. There is no memory left. The gradient has no elements. Or something still refers to
         the tensor that an earlier call made in this place.
         """
         if parameter.numel() == 0:
@@ -90,7 +91,8 @@ class ResidentStorage:
             return
         except NotInitialized:
             # The job has ended, so the ranks share no memory. This is an error only if the user asked for shared
-            # memory, because setting a gradient to zero needs no other rank.
+            # memory. Otherwise the program must still be able to set a gradient to zero, because this needs no other
+            # rank.
             if self._expected:
                 raise
             return
@@ -109,14 +111,16 @@ class _Place:
         self.address = self.tensor().data_ptr()
 
     def fits(self, parameter: torch.Tensor) -> bool:
-        # The ranks of a later job do not share the memory of an earlier one, so reductions in it would be slower.
+        # The ranks of a later job do not share the memory of an earlier job. Reductions in such memory would be slower.
         return parameter.shape == self.shape and parameter.dtype == self.dtype and self.job == job_number()
 
     def tensor(self) -> torch.Tensor:
         return torch.frombuffer(self.memory, dtype=self.dtype).view(self.shape)
 
     def references(self) -> int:
-        """Returns the number of references to the memory. Each tensor over this memory adds one."""
+        """Returns the number of references to this object's memory. Each tensor that uses this memory adds one
+        reference.
+        """
         return sys.getrefcount(self.memory)
 
 
@@ -127,8 +131,7 @@ def _references_of_unused() -> int:
 
 def _uses_of_gradient(parameter: torch.Tensor) -> tuple[int, ...]:
     """Counts the references to a gradient: to its Python object, to the tensor, to its memory, and to the memory's
-    Python object. The caller must not hold a reference to the gradient itself, because this reference would be counted,
-    too.
+    Python object. The caller must not hold its own reference to the gradient. This reference would be counted, too.
     """
     gradient = parameter.grad
     assert gradient is not None
@@ -146,8 +149,8 @@ def knows_who_refers() -> bool:
 
 @functools.cache
 def _uses_of_unshared() -> tuple[int, ...]:
-    """Returns the counts for a gradient that only its parameter refers to. The counts depend on the versions of PyTorch
-    and Python.
+    """Returns the counts that a gradient has if only its parameter refers to it. The counts depend on the versions of
+    PyTorch and Python.
     """
     with torch.inference_mode(False):
         parameter = torch.zeros(1, requires_grad=True, device="cpu")

@@ -43,7 +43,7 @@ Key: TypeAlias = tuple[int | None, str]
 
 
 class _Claim:
-    """One optimizer's use of a tensor name in a process set."""
+    """A claim says that one optimizer uses one tensor name in one process set."""
 
     __slots__ = ("is_last", "key", "owner", "reduction")
 
@@ -52,13 +52,13 @@ class _Claim:
         self.owner = owner
         #: True until another optimizer claims the same name.
         self.is_last = True
-        #: The pending reduction with this name. The optimizer that started the reduction sets this to None after it has
-        #: stored the result.
+        #: The pending reduction with this name, or None. The optimizer that started the reduction sets this field to
+        #: None after it has stored the result.
         self.reduction: _Reduction | None = None
 
 
-# For each name in each process set, the last claim, which says which optimizer uses the name. This may be any optimizer
-# of this process, even a deleted one.
+# The last claim for each name in each process set. The claim says which optimizer uses the name. This may be any
+# optimizer of this process, even a deleted one.
 _claims: dict[Key, _Claim] = {}
 
 
@@ -128,9 +128,9 @@ class _Common(torch.optim.Optimizer):
         backward_passes_per_step: int,
         process_set: ProcessSet,
     ) -> None:
-        # Copies all attributes of the optimizer, including its state. Functions that other code has put on the object
-        # are not copied. For example, a scheduler replaces step(). The scheduler's function is bound to the wrapped
-        # optimizer, and would run instead of this class's method.
+        # Copies all attributes of the optimizer, including its state. Functions that other code has assigned to
+        # attributes of the object are not copied. For example, a scheduler assigns its own function to step. This
+        # function is bound to the wrapped optimizer. If it were copied, it would run instead of this class's step().
         own = {name: value for name, value in vars(optimizer).items() if not callable(getattr(_Common, name, None))}
         self.__dict__.update(own)
         self._wrapped = optimizer
@@ -174,7 +174,7 @@ class _Common(torch.optim.Optimizer):
 
     def _take_up(self, parameters: list[Parameter]) -> None:
         """Takes over the reductions of these gradients that another optimizer has started. The other optimizer will not
-        complete these reductions, because its hooks are not called any more, or because it was deleted.
+        complete these reductions: its hooks are not called any more, or it was deleted.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
@@ -196,8 +196,8 @@ class _Common(torch.optim.Optimizer):
                 self._go_on_with(reduction, number)
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """Uses a gradient that another optimizer has reduced, if no backward pass has added to the gradient since.
-        `number` is the position of this gradient in the reduction.
+        """Takes a gradient that another optimizer has already reduced. This is possible only if no backward pass has
+        added to the gradient since then. `number` is the position of this gradient in the reduction.
         """
 
     # --- copies -------------------------------------------------------------------------------------------------------
@@ -233,8 +233,8 @@ class _Common(torch.optim.Optimizer):
         """Returns this optimizer's claim of the parameter's name. Claims are needed because the parameters of two
         models may have the same names.
 
-        Whether the name is in use depends only on the calls of the program, and not on the progress of operations. All
-        ranks therefore decide in the same way whether they make a new claim.
+        This function decides only by the calls of the program whether the name is in use, and not by the progress of
+        operations. All ranks therefore decide in the same way whether they make a new claim.
         """
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
@@ -359,15 +359,16 @@ class _DistributedOptimizer(_Common):
         # With compression, Rueda reduces another tensor than the gradient, so the gradient's memory does not matter.
         shared = gradient_storage != "private" and self._compression is Compression.none
         self._storage = ResidentStorage(expected=gradient_storage != "auto") if shared else None
-        #: _moves says whether gradients move to memory that the ranks of a host share (resident memory). If
-        #: _moves_at_once is true, they move at their first backward pass; if not, just before the reduction.
+        #: _moves says whether gradients move to resident memory, which the ranks of a host share. If _moves_at_once is
+        #: true, a gradient moves in its first backward pass. Otherwise it moves just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
-        #: Whether zero_grad() moves the gradients that it does not delete to memory that the ranks of a host share.
+        #: Whether zero_grad() moves gradients to memory that the ranks of a host share. This concerns only gradients
+        #: that zero_grad() sets to zero and not to None.
         self._moves_zeros = shared and gradient_storage == "auto" and knows_who_refers()
         self._zero_grad_signature = inspect.signature(super().zero_grad)
         self._sparse_as_dense = sparse_as_dense
-        # An average is divided by the number of ranks. The division is done by two factors: one is applied before the
+        # An average needs a division by the number of ranks. Two factors do this division: one is applied before the
         # sum, the other after the sum.
         self._factors = (1.0 / gradient_predivide_factor, gradient_predivide_factor) if op == Average else (1.0, 1.0)
         self._synchronized = False
@@ -386,7 +387,8 @@ class _DistributedOptimizer(_Common):
             order = [names[parameter] for parameter in self._allreduce_delay]
             if not _native.is_elastic():
                 # All ranks use the order of the parameters on the set's first rank, because other ranks may have
-                # another order. In an elastic job, a new rank makes its optimizer while the others train, and cannot ask.
+                # another order. In an elastic job this is not possible: a new rank makes its optimizer while the other
+                # ranks train, so it cannot ask them for their order.
                 order = broadcast_object(order, (self._process_set.ranks or [0])[0], process_set=self._process_set)
             by_name = {names[parameter]: parameter for parameter in self._allreduce_delay}
             if sorted(order) != sorted(by_name):
@@ -435,9 +437,8 @@ class _DistributedOptimizer(_Common):
             parameter.grad = place
 
     def _start_alone(self, parameter: Parameter) -> None:
-        """Starts the reduction of one gradient. This function is a short form of _start() that is sufficient for most
-        gradients. The function must be fast, because it runs for each gradient in every step, and the backward pass
-        waits for it.
+        """Starts the reduction of one gradient. For most gradients, this function replaces _start(), which is slower.
+        It must be fast, because it runs for each gradient in every step, and the backward pass waits for it.
         """
         gradient = parameter.grad
         if self._moves or self._compression is not Compression.none or not _is_plain(gradient):
@@ -529,7 +530,9 @@ class _DistributedOptimizer(_Common):
         self._begun(_Reduction(claims, parameters, gradients, outputs))  # type: ignore[arg-type]
 
     def _go_on_with(self, reduction: _Reduction, number: int) -> None:
-        """Uses a gradient that another optimizer has reduced, so that the gradient is not reduced again."""
+        """Takes a gradient that another optimizer has already reduced, so that the gradient is not reduced a second
+        time.
+        """
         parameter, gradient, ended = reduction.parameters[number], reduction.gradients[number], reduction.wait
         self._handles[parameter] = _Reduction((), (parameter,), (gradient,), lambda: (ended()[number],))
 
@@ -539,7 +542,8 @@ class _DistributedOptimizer(_Common):
         """Waits until all gradients are reduced. Afterwards the gradients are the same on all ranks. step() calls this
         function, unless the program uses skip_synchronize().
 
-        A parameter that has no gradient on this rank contributes zeros, and gets the gradient of the other ranks.
+        If a parameter has no gradient on this rank, this rank contributes zeros. The parameter then gets the gradient
+        of the other ranks.
 
         Raises:
             HorovodInternalError: the error of the first reduction that failed; it names the parameter. The function
@@ -572,8 +576,8 @@ class _DistributedOptimizer(_Common):
 
     def _start_the_rest(self) -> None:
         """Starts the reductions of parameters that got no gradient, or that had fewer backward passes than expected."""
-        # Parameters that have been frozen are skipped. If they got zeros as gradients, momentum and weight decay would
-        # change them. Without Rueda they would not change.
+        # Frozen parameters are skipped. If they got zeros as gradients, momentum and weight decay would change them.
+        # Without Rueda, frozen parameters do not change.
         waiting = [
             parameter
             for parameter in self._allreduce_delay
@@ -679,7 +683,7 @@ class _DistributedOptimizer(_Common):
         with timeline.scope("optimizer step"):
             return super().step(closure, **keywords) if closure is not None else super().step(**keywords)
 
-    # True if a GradScaler called synchronize(), and not the program.
+    # True if the last call of synchronize() was made by a GradScaler, and not by the program.
     _by_scaler = False
 
     def _synchronized_by_hand(self) -> bool:
@@ -703,8 +707,8 @@ class _DistributedOptimizer(_Common):
             self._stepped()
 
     def _before_unscaling(self) -> None:
-        """Reduces the gradients before a GradScaler reads them. The scaler decides by the gradients whether to make a
-        step, and all ranks must make the same decision.
+        """Reduces the gradients before a GradScaler reads them. The scaler looks at the gradients to decide whether to
+        make a step. All ranks must make the same decision.
         """
         if self._should_synchronize and not self._synchronized:
             self.synchronize()
@@ -732,8 +736,8 @@ class _DistributedOptimizer(_Common):
         return not bound.arguments.get("set_to_none", True)
 
     def _move_zeros(self) -> None:
-        """Replaces gradients that are about to be set to zero by zeros in memory that the ranks of a host share.
-        Autograd then adds to these zeros. A gradient is not replaced if something else refers to it.
+        """Called before gradients are set to zero. Replaces these gradients by zeros in memory that the ranks of a host
+        share. Autograd then adds to these zeros. A gradient is not replaced if something else refers to it.
         """
         for parameter in self._allreduce_delay:
             if self._may_move(parameter) and is_unshared(parameter):
@@ -851,9 +855,9 @@ class _DistributedAdasumOptimizer(_Common):
         super().zero_grad(*arguments, **keywords)
 
 
-# The step() methods of these classes call the step() of the optimizer's own class, which PyTorch has already wrapped to
-# run the users' hooks. The attribute `hooked` prevents PyTorch from wrapping the step() methods of these classes, too,
-# when a state is loaded. If PyTorch wrapped them, the hooks would run twice.
+# The step() methods of these classes call the step() of the optimizer's own class. PyTorch has already wrapped that
+# step(), so that it runs the users' hooks. When a state is loaded, PyTorch would also wrap the step() methods of these
+# classes, and the hooks would run twice. The attribute `hooked` prevents this.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 
@@ -863,7 +867,7 @@ def _of_gradients(error: InvalidArgument, *names: str) -> InvalidArgument:
 
 
 def _result_of(handle: int, name: str) -> Any:
-    """Returns the result of synchronize(). If the result is None, because the job has ended, raises an error."""
+    """Returns the result of a reduction. If the result is None, because the job has ended, raises an error."""
     result = synchronize(handle)
     if result is None:
         raise HorovodInternalError(f"the reduction of {name!r} was under way when hvd.shutdown() was called")
@@ -904,14 +908,16 @@ def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
     return gradient if gradient.is_contiguous() and not gradient.is_neg() else gradient.contiguous().resolve_neg()
 
 
-# For each parameter, by its id: the function to call, and the handle of PyTorch's hook. A weak dictionary cannot have
-# parameters as keys, because == compares their elements. An attribute of the parameter would be saved with the model.
+# The function to call, and the handle of PyTorch's hook, for each parameter. The key is the parameter's id. The
+# parameter itself cannot be the key of a weak dictionary, because == compares its elements. The function is not stored
+# in an attribute of the parameter, because the attribute would be saved with the model.
 _hooked: dict[int, tuple[weakref.ref[Parameter], Any]] = {}
 
 
 def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
-    """Makes a hook that tells the optimizer, as long as the optimizer exists, that a backward pass has written the
-    parameter's ``.grad``. The hook is removed when the returned object is deleted.
+    """Makes a hook for the parameter. The hook tells the optimizer that a backward pass has written the parameter's
+    ``.grad``. It does nothing when the optimizer no longer exists. The hook is removed when the returned object is
+    deleted.
 
     If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
     the earlier optimizer. If the earlier optimizer still had a hook, the hook would start every reduction a second
@@ -1071,8 +1077,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
               2.3 cannot tell whether something refers to a gradient, so with these versions the gradients do not move.
             - "copied": just before the reduction, the gradients are copied to shared memory. ``.grad`` stays in shared
               memory until it becomes None.
-            - "view": the gradients move to shared memory in the first of several backward passes. Later passes add to
-              the gradients in this memory.
+            - "view": the gradients move to shared memory in the first backward pass. If there are several passes before
+              a step, later passes add to the gradients in this memory.
 
     Raises:
         ValueError: an argument is invalid.
@@ -1104,15 +1110,15 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         groups = num_groups if groups is None else groups
     check_storage(gradient_storage)
     checked = _check_groups(groups)
-    # A rank of an elastic job may be alone only for a time.
+    # A rank of an elastic job may be alone for only a part of the job.
     by_adasum = op == Adasum and (_basics.size() > 1 or _native.is_elastic())
     if by_adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     base = _DistributedAdasumOptimizer if by_adasum else _DistributedOptimizer
     kind = type(optimizer)
     made: Any = type(kind.__name__, (base, kind), {"__module__": base.__module__, "__doc__": kind.__doc__})
-    # The class's own constructor is not called. The constructor may need arguments that are unknown here, and would
-    # make an empty state.
+    # The constructor of this class is not called. It may need arguments that are unknown here, and it would make an
+    # empty state.
     distributed = made.__new__(made)
     distributed._take_over(optimizer, named_parameters, compression, backward_passes_per_step, process_set)
     if by_adasum:

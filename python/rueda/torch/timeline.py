@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Horovod's functions for the timeline. The native library writes it; see docs/timeline.md."""
+"""Horovod's functions for the timeline. The native library writes the timeline (docs/timeline.md)."""
 
 from __future__ import annotations
 

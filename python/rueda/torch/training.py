@@ -69,9 +69,10 @@ class LearningRateScheduler(_Scheduler):  # type: ignore[misc]
             raise InvalidArgument(
                 f"LearningRateScheduler: plateau is {plateau!r}; it must be None or a rueda.training.Plateau"
             )
-        # An earlier scheduler has written down as initial_lr which rate the group had before.
+        # An earlier scheduler may have changed the group's rate. It has stored the original rate as initial_lr.
         found = [float(group.get("initial_lr", group["lr"])) for group in optimizer.param_groups]
-        # Groups may have multiples of the rate that the optimizer itself has, for example a smaller one in each layer.
+        # The rate of a group may be a multiple of the optimizer's own rate. For example, some layers may have a smaller
+        # rate.
         own = optimizer.defaults.get("lr", rate.base)
         if not any(math.isclose(float(each), rate.base, rel_tol=1e-6) for each in (own, *found)):
             raise InvalidArgument(
@@ -104,7 +105,7 @@ def clip_grad_norm_(
     """Multiplies gradients in place, so that the norm of all of them together is at most ``max_norm``. Returns the norm
     before the clipping, computed in float64.
 
-    Call this function when the gradients are reduced. With rueda.torch.DistributedOptimizer, this is after
+    Call this function after the gradients were reduced. With rueda.torch.DistributedOptimizer, this is after
     ``optimizer.synchronize()``. All ranks then have the same gradients, and no communication is needed. (You can also
     use torch.nn.utils.clip_grad_norm_, which has no argument ``sharded``.)
 

@@ -16,7 +16,7 @@ Example::
         share = sampler.at_step(step)
         train(data[share.indices], rate.at(step), share.weight)
 
-rueda.torch.training has what is specific to PyTorch. See docs/training-in-python.md.
+The module rueda.torch.training has the helpers that are specific to PyTorch. See docs/training-in-python.md.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from rueda.training import _checkpoints, _random, _trees
 def seed_step(seed: int, step: int, rank: int | None = None) -> None:
     """Seeds the global random generators of Python, NumPy and PyTorch from a seed, a step and a rank.
 
-    If a trainer does this at the beginning of each step, the random numbers of a step depend on nothing before it. A
-    resumed job therefore draws the same numbers, and no state needs to be saved. NumPy and PyTorch are seeded if the
-    program has imported them.
+    If a trainer calls this function at the beginning of each step, the random numbers of a step do not depend on
+    earlier steps. A resumed job therefore draws the same numbers, and no state needs to be saved. NumPy and PyTorch are
+    seeded if the program has imported them.
 
     Args:
         seed: the same on all ranks.
@@ -83,17 +83,19 @@ class RandomState:
 class BackupAndRestore:
     """The steps that remain of a training run, for a ``for`` loop. A job that was killed continues where it stopped.
 
-    The constructor claims the folder, and restores the newest checkpoint. If there is none, all ranks get rank 0's model and state. The loop
-    begins at the first step that the checkpoint does not contain. After each step, a checkpoint is saved if one is due.
-    After the last step, a checkpoint is saved in any case, and rank 0 waits until it is complete. A loop that is left
-    early saves nothing more. All ranks must use it, with the same arguments.
+    The constructor claims the folder, and restores the newest checkpoint. If there is none, all ranks get rank 0's
+    model and state. The loop begins at the first step that the checkpoint does not contain. After each step, a
+    checkpoint is saved if one is due. After the last step, a checkpoint is saved in any case, and rank 0 waits until it
+    is complete. If the program leaves the loop early, no further checkpoint is saved. All ranks must run the loop, with
+    the same arguments.
 
-    A resumed run computes the same values as an uninterrupted run if everything that a step uses is a function of the
-    step's number, or is in the model or the state. For data, use Sampler.at_step() with the same
-    ``batch`` in every run (it counts the samples of all ranks, so do not multiply it by size()), or put a Pipeline into the state and
-    take its next batch after the next step, as ``zip(backup, batches)`` does. A batch that was taken before is already
-    behind the saved position, and is skipped after a resume. For random numbers, use ``seed``. The
-    job may have another number of ranks than before; sums of gradients are then rounded in another order.
+    A resumed run computes the same values as an uninterrupted run under one condition. Everything that a step uses must
+    be a function of the step's number, or must be in the model or the state. For data, there are two ways. You can use
+    Sampler.at_step() with the same ``batch`` in every run. (``batch`` counts the samples of all ranks, so do not
+    multiply it by size().) Or you can put a Pipeline into the state, and take its next batch after the next step, as
+    ``zip(backup, batches)`` does. A batch that was taken before is already behind the saved position, and is skipped
+    after a resume. For random numbers, use ``seed``. The job may have another number of ranks than before. Sums of
+    gradients are then rounded in another order.
 
     Args:
         steps: the number of steps of the whole run.
@@ -155,7 +157,9 @@ class BackupAndRestore:
             self.complete(step)
 
     def complete(self, step: int) -> None:
-        """Says that a step is complete, for programs with a loop of their own. Saves a checkpoint if one is due."""
+        """Tells this object that a step is complete. Call it in a program that has a loop of its own. Saves a
+        checkpoint if one is due.
+        """
         if _lifecycle.rank() != 0:
             return  # only rank 0 writes checkpoints, and its clock decides when
         if step + 1 == self._steps:

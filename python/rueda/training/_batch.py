@@ -36,7 +36,8 @@ def plan_batch(
     workers: int | None = None,
     indivisible: str = "refuse",
 ) -> Batch:
-    """Computes both sizes of a batch from one of them, so that all workers have equally many samples.
+    """Computes the size of a batch over all workers and the size on one worker. One of these two sizes is given. All
+    workers get equally many samples.
 
     Args:
         total: the number of samples of one step over all workers.

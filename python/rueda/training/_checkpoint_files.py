@@ -18,7 +18,7 @@ STRUCTURE = "python.structure"
 
 
 class Candidates:
-    """The checkpoints that rank 0 finds, and why it leaves others out."""
+    """The checkpoints that rank 0 finds in a folder, and the reasons why some of them are left out."""
 
     def __init__(self, folder: str, warn: Callable[[str], None]) -> None:
         self._folder = folder
@@ -58,8 +58,8 @@ class Candidates:
 
 
 class Opened(NamedTuple):
-    """A checkpoint whose headers were read. ``entry`` describes it, and ``structure`` is the description of its state.
-    ``state`` has the state's tensors, with undefined contents.
+    """A checkpoint that was opened: its headers were read. ``entry`` describes it, and ``structure`` is the description
+    of its state. ``state`` has the state's tensors, with undefined contents.
     """
 
     checkpoint: object
@@ -90,7 +90,9 @@ def open_checkpoint(path: bytes) -> Opened:
 
 
 def structure_of(entry: Mapping[str, Any]) -> Any:
-    """Returns the description of a checkpoint's state. A C++ program writes none; its state is a dict of arrays."""
+    """Returns the description of a checkpoint's state. The checkpoint of a C++ program has no description, and its
+    state is a dict of arrays.
+    """
     text = entry["values"].get(STRUCTURE)
     if text is None:
         return {"dict": [[name, {"tensor": name, "kind": "numpy"}] for name, _, _ in entry["state"]]}

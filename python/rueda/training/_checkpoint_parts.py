@@ -91,5 +91,7 @@ def check(parts: Mapping[str, TensorPart]) -> None:
 
 
 def views_of(parts: Mapping[str, TensorPart], memory: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Any, int, int]]:
-    """Returns the parts for the native module, with other memory than that of the parts."""
+    """Returns the parts in the form that the native module needs. The tensors are those of ``memory``, not those of
+    ``parts``.
+    """
     return [(name, _trees.view_of(tensor), parts[name].rows.start, parts[name].whole_rows) for name, tensor in memory]

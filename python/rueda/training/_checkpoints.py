@@ -66,17 +66,17 @@ class CheckpointManager:
     """Keeps the checkpoints of a job in one folder, and writes them in the background.
 
     save() copies the tensors on rank 0 and returns; a thread writes the copy. No rank waits for the disk, and the other
-    ranks do nothing. With save_parts(), each rank copies and writes the rows that it holds. If writing fails, for
-    example because the disk is full, training continues, one line says why, and the earlier checkpoints stay. restore()
-    checks the checksums. If the newest checkpoint is damaged, one line says so, and the one before it is used. C++
-    programs read and write the same folders (docs/checkpoints.md).
+    ranks do nothing. With save_parts(), each rank copies and writes the rows that it holds. If writing fails (for
+    example because the disk is full), training continues. A warning says why, and the earlier checkpoints stay.
+    restore() checks the checksums. If the newest checkpoint is damaged, a warning says so, and the previous checkpoint
+    is used. C++ programs read and write the same folders (docs/checkpoints.md).
 
-    A model is a dict of tensors, or an object with state_dict(), such as a torch.nn.Module. A state is a dict, whose
-    values are objects with state_dict() and load_state_dict() (optimizers, schedulers, RandomState), tensors, numbers,
-    texts, and nested dicts, lists and tuples of these. Tensors are PyTorch tensors or NumPy arrays. All ranks must
-    construct the object, with the same options, after rueda.init(). An object belongs to one job. After another
-    rueda.init(), for example in the next generation of an elastic job, its functions that save, restore or claim raise
-    InvalidArgument. Threads: one thread at a time may use an object.
+    A model is a dict of tensors, or an object with state_dict(), such as a torch.nn.Module. A state is a dict. Its
+    values may be objects with state_dict() and load_state_dict() (optimizers, schedulers, RandomState), tensors,
+    numbers and texts. They may also be nested dicts, lists and tuples of these. Tensors are PyTorch tensors or NumPy
+    arrays. All ranks must construct the object, with the same options, after rueda.init(). An object belongs to one
+    job. After another rueda.init(), for example in the next generation of an elastic job, its functions that save,
+    restore or claim raise InvalidArgument. Threads: one thread at a time may use an object.
 
     Args:
         folder: the folder of all checkpoints. It is created if it does not exist. Only rank 0 needs it, but all ranks
@@ -164,7 +164,9 @@ class CheckpointManager:
             )
 
     def _on_root(self, body: Callable[[], Any]) -> Any:
-        """Runs ``body`` on rank 0, and returns its result on all ranks. If it raises an error, all ranks raise it."""
+        """Runs ``body`` on rank 0, and returns its result on all ranks. If ``body`` raises an error, all ranks raise
+        this error.
+        """
         result: Any = None
         failure: Exception | None = None
         if self._rank == 0:
@@ -179,8 +181,8 @@ class CheckpointManager:
         return result
 
     def _on_every_rank(self, body: Callable[[], T]) -> list[T]:
-        """Runs ``body`` on every rank, and returns the results of all ranks. If ranks raise errors, all ranks raise the
-        error of the lowest of them.
+        """Runs ``body`` on every rank, and returns the results of all ranks. If some ranks raise errors, all ranks
+        raise the error of the lowest of these ranks.
         """
         result: Any = None
         failure: Exception | None = None
@@ -197,13 +199,14 @@ class CheckpointManager:
     def _claim_here(self) -> None:
         if (
             self._claim is None
-        ):  # also if another manager of this process holds the claim, because that manager may end earlier
+        ):  # another manager in this process may hold the claim, but may end earlier
             self._claim = _native.checkpoint_claim(self._path())
 
     def claim(self) -> None:
         """Claims the folder for this job, so that no other job saves into it at the same time. All ranks must call it.
-        A program need not call it, because the first save claims the folder; but then a mistake is noticed only at the
-        first save. The claim ends with the manager, and with the process of rank 0. Restoring needs no claim.
+        A program need not call it, because the first save also claims the folder. However, if another job uses the
+        folder, this is then noticed only at the first save. The claim ends with the manager, and with the process of
+        rank 0. Restoring needs no claim.
 
         Raises:
             InvalidArgument: another job has claimed the folder. All ranks raise it. The text names its process and host.
@@ -212,7 +215,7 @@ class CheckpointManager:
 
             manager.claim()
         """
-        self._on_every_rank(self._check_job)  # a rank whose manager is new must not wait for one that raises
+        self._on_every_rank(self._check_job)  # if this check fails on one rank, no rank waits for it in _on_root()
         self._on_root(self._claim_here)
 
     def _warn(self, line: str) -> None:
@@ -249,8 +252,8 @@ class CheckpointManager:
         values: Mapping[str, str] | None = None,
         metric: float | None = None,
     ) -> bool:
-        """Starts to save a checkpoint. Rank 0 copies the tensors, and its thread writes them; the other ranks return at
-        once.
+        """Starts to save a checkpoint. Rank 0 copies the tensors, and a thread of rank 0 writes the copies. The other
+        ranks return at once.
 
         Args:
             step: the number of completed steps.
@@ -316,9 +319,9 @@ class CheckpointManager:
 
         Each rank copies its parts, and its thread writes them. When rank 0 has found the parts of all ranks, and they
         contain all rows of each tensor, it also writes the state. This call exchanges a few small messages among the
-        ranks. If a rank cannot write its part, that rank and rank 0 warn, and the checkpoint is not completed. A rank
-        that still writes its part when rank 0 gives up the checkpoint warns as well. If parts overlap, the common rows
-        must be equal, because restoring uses one of the copies.
+        ranks. If a rank cannot write its part, that rank and rank 0 warn, and the checkpoint is not completed. If rank
+        0 gives up the checkpoint while a rank still writes its part, this rank warns, too. If parts overlap, the common
+        rows must be equal, because restoring uses one of the copies.
 
         Args:
             step: the number of completed steps.
@@ -442,8 +445,8 @@ class CheckpointManager:
         return self._writer is not None and self._writer.is_alive()
 
     def _end_previous(self) -> None:
-        """Joins the previous thread, which has done its work. After this, the thread cannot set the failure that the new
-        save may set, and the copies may be overwritten.
+        """Joins the thread of the previous save, which has done its work. Afterwards this thread cannot overwrite the
+        failure of the new save, and the new save may overwrite the copies.
         """
         self.wait()
         # The time is set even if the save fails at once. Otherwise, each following step would try again.
@@ -688,8 +691,8 @@ class CheckpointManager:
     def _read_parts(
         self, candidates: _checkpoint_files.Candidates, name: str, views: list[tuple[str, Any, int, int]]
     ) -> _checkpoint_files.Opened | None:
-        """Reads the parts of every rank. Rank 0 also reads the state. If a rank finds that the checkpoint is damaged,
-        leaves it out and returns None on all ranks.
+        """Reads the parts of every rank. Rank 0 also reads the state. If any rank finds that the checkpoint is damaged,
+        the checkpoint is left out, and all ranks return None.
         """
         found: list[_checkpoint_files.Opened] = []
 

@@ -20,8 +20,8 @@ _set_here: str | None = None  # the value that use_cores() has set
 class Cores:
     """The threads with which this rank computes.
 
-    ``threads`` is the number of threads of an operation (intra-op), ``interop_threads`` the number of operations that
-    PyTorch may run at the same time, or None if use_cores() did not set it. ``is_set_by_user`` says that
+    ``threads`` is the number of threads of an operation (intra-op). ``interop_threads`` is the number of operations
+    that PyTorch may run at the same time. It is None if use_cores() did not set it. ``is_set_by_user`` says that
     OMP_NUM_THREADS was set, so that ``threads`` was not changed. ``summary`` is one line for the log.
 
     Example::

@@ -165,7 +165,7 @@ class Auc:
         if self._bins is None:
             if np.isnan(numbers).any():
                 raise InvalidArgument("Auc: a score is NaN; the model has diverged, or the sample is not valid")
-            self._scores.append(numbers.copy())  # the caller may use its array again
+            self._scores.append(numbers.copy())  # a copy, because the caller may overwrite its array
             self._labels.append(positive)
             return
         if not ((numbers >= 0) & (numbers <= 1)).all():
@@ -198,7 +198,7 @@ class Auc:
     def _area(self, counts: Array) -> float:
         np = numpy()
         negative, positive = counts
-        # Python's integers do not overflow: there may be 2^63 pairs.
+        # Python's integers are used because they do not overflow. There may be 2^63 pairs.
         pairs = int(negative.sum()) * int(positive.sum())
         if pairs == 0:
             self._error_bound = math.nan
@@ -210,8 +210,8 @@ class Auc:
         return float(Fraction(2 * wins + ties, 2 * pairs))
 
     def error_bound(self) -> float:
-        """Returns how far the last result of compute() may be from the exact value; 0 without bins. This bound is half
-        of a fraction: of all pairs of a positive and a negative sample, the fraction whose two samples are in the same
-        bin.
+        """Returns how far the last result of compute() may be from the exact value; 0 without bins. Consider all pairs
+        of a positive and a negative sample. The bound is half of the fraction of these pairs whose two samples are in
+        the same bin.
         """
         return self._error_bound

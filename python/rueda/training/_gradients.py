@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The norm of all gradients together, and clipping by it, for NumPy arrays. rueda.torch.training has the same for
+"""The norm of all gradients together, and clipping by it, for NumPy arrays. rueda.torch.training has such functions for
 PyTorch.
 """
 

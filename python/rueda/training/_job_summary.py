@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """A summary at the end of a job: how long it took, how many samples each second, where the ranks waited, and which
-checkpoint was saved last. The C++ interface has the same (rueda/training/job_summary.hpp).
+checkpoint was saved last. The C++ interface has the same summary (rueda/training/job_summary.hpp).
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from rueda.training._checkpoints import CheckpointManager
 
 T = TypeVar("T")
 
-#: A rank counts as awaited if two conditions are true. The other ranks were in communication during at least the
-#: first of these parts of the time, on average. The rank itself was in communication during at most the second of these
-#: parts of that time. `rueda top` has the same limits for a straggler.
+#: The other ranks wait for a rank (the rank is "awaited") if two conditions are true. On average, the other ranks were
+#: in communication during at least _AWAITED_SHARE of the job's time. This rank was in communication for at most
+#: _AWAITED_RANKS_OWN_SHARE of their average time. `rueda top` has the same limits for a straggler.
 _AWAITED_SHARE = 0.1
 _AWAITED_RANKS_OWN_SHARE = 0.25
-#: A job that took fewer seconds has no awaited rank, because so short times come from the start of the processes.
+#: In a job that took less than this time, no rank counts as awaited: such short waits come from the start of the
+#: processes.
 _SHORT_JOB_SECONDS = 1.0
 
-#: Begins ``JobReport.checkpoint_failure`` if the folder of the checkpoints cannot be listed.
+#: The first words of ``JobReport.checkpoint_failure`` if the folder of the checkpoints cannot be listed.
 _NOT_LISTED = "the last one is unknown: "
 
 _logger = logging.getLogger("rueda.training")
@@ -94,9 +95,9 @@ class JobReport:
 
     @property
     def awaited_rank(self) -> int | None:
-        """The rank for which the other ranks waited; None if there is none. Two conditions must be true: the other
-        ranks were in communication during at least a tenth of the time on average, and this rank was in communication
-        during at most a quarter of that time. A job of less than 1 s has no such rank.
+        """The rank for which the other ranks waited; None if there is none. Two conditions must be true. On average,
+        the other ranks were in communication during at least a tenth of the job's time. This rank was in communication
+        for at most a quarter of their average time. A job of less than 1 s has no such rank.
         """
         times = [rank.in_communication for rank in self.ranks]
         if len(times) < 2 or self.seconds < _SHORT_JOB_SECONDS:

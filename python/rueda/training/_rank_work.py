@@ -122,8 +122,9 @@ class _Watch:
     def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
         """Begins a watch of the next work. If the watch of the previous work still runs, ends it first."""
         cls.finish()
-        # A daemon thread of a process that ends says nothing any more, so the last watch ends before. atexit calls this
-        # function before it calls rueda.shutdown(), which was registered earlier.
+        # The thread is a daemon thread, which can write no warning while the process ends. Therefore the last watch
+        # must be finished before. atexit calls this function before it calls rueda.shutdown(), which was registered
+        # earlier.
         atexit.unregister(cls.finish)
         atexit.register(cls.finish)
         cls.current = cls(what, warn_after, warn)
@@ -144,7 +145,7 @@ class _Watch:
                     self._look()
                     break
         except RuedaError:
-            pass  # the job has ended, and the counts of the last look are the final ones
+            pass  # the job has ended; the counts that were read last are used
         if self._longest >= self._warn_after:
             self._warn(
                 f"Rank 1 waited for rank 0 for {self._longest:.1f} s, because rank 0 worked on '{self._what}'. Divide the "

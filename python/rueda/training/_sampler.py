@@ -174,10 +174,10 @@ class Sampler:
         return Share(indices, counted, counted * self._size / length, length)
 
     def at_step(self, step: int) -> Share:
-        """Returns this rank's share of the batch of a step, where steps count from 0 over all epochs. A job that was
-        resumed at a step therefore continues in the middle of an epoch, with any number of ranks, if ``batch`` is the
-        same number as before. With another ``batch``, for example one that is multiplied by ``size()``, the same step
-        has other samples.
+        """Returns this rank's share of the batch of a step, where steps count from 0 over all epochs. A resumed job can
+        therefore continue in the middle of an epoch, with any number of ranks. For this, ``batch`` must be the same
+        number as before. With another ``batch``, for example one that is multiplied by ``size()``, the same step has
+        other samples.
 
         Raises:
             InvalidArgument: the step is negative.

@@ -43,9 +43,7 @@ def state_of(value: Any) -> Any:
 def divide(value: Any, prefix: str) -> tuple[list[tuple[str, Tensor]], Any]:
     """Returns the tensors of a nested value, with their names, and a description of the rest as JSON.
 
-    Raises:
-        TypeError: the value contains something that cannot be saved. The message says at which place in the value it
-            is.
+    Raises: TypeError: the value contains something that cannot be saved. The message says where in the value this is.
     """
     tensors: list[tuple[str, Tensor]] = []
     names: set[str] = set()
@@ -158,8 +156,8 @@ def check_dtype(name: str, tensor: Tensor) -> None:
 
 
 def _refuse_divided(name: str, tensor: object) -> None:
-    """Refuses a DTensor of PyTorch, for example a parameter of FSDP2. This rank has only a part of its values, and its
-    operations communicate.
+    """Refuses a DTensor of PyTorch, for example a parameter of FSDP2. This rank has only a part of the DTensor's
+    values, and operations on a DTensor communicate.
     """
     if hasattr(tensor, "to_local"):
         raise TypeError(
@@ -195,8 +193,8 @@ def host_memory_of(tensor: Tensor) -> Tensor:
 
 
 def copy_into(target: Tensor, source: Tensor) -> None:
-    """Copies the elements of a tensor into another of the same form, unless both are the same memory. Both belong to the
-    same library.
+    """Copies the elements of a tensor into another tensor of the same form, unless both have the same memory. Both
+    tensors must belong to the same library (PyTorch or NumPy).
     """
     if is_torch(target):
         if target.data_ptr() != source.data_ptr():
@@ -244,7 +242,7 @@ def _memory_for_copy(tensor: Tensor) -> Tensor:
 
 
 def model_tensors(model: Any) -> list[tuple[str, Tensor]]:
-    """Returns the tensors of a model, with their names: those of a dict, or those of state_dict().
+    """Returns the tensors of a model, with their names. The model is a dict of tensors, or an object with state_dict().
 
     Raises:
         TypeError: a value is no tensor, or is a DTensor.

@@ -20,7 +20,8 @@ namespace rueda::tests {
 [[nodiscard]] double expected_of(const Segment& segment, const std::vector<std::uint32_t>& contributing,
                                  std::uint32_t members, std::size_t i);
 
-/// Throw if the condition does not hold. Members are threads, in which Catch2 cannot check.
+/// These functions throw if the condition does not hold. Catch2's checks cannot be used, because the members are
+/// threads.
 void require_equal(const std::string& what, double found, double expected, double tolerance);
 void require_ok(const Status& status);
 

@@ -23,7 +23,7 @@ Segment reduction_of(DType dtype, ReduceOp op, double prescale = 1.0, double pos
     return {.dtype = dtype, .reduce_op = op, .prescale = prescale, .postscale = postscale, .uncounted = uncounted};
 }
 
-/// Returns the value of a factor. The type of the factor says how its bits are read.
+/// Returns a factor as a double. The factor's type determines how its bits are read.
 double value_of(const NcclFactor& factor) {
     const auto half = [](std::uint64_t bits, int mantissa, int exponent) {
         const auto field = static_cast<int>(bits >> mantissa & ((1U << exponent) - 1));
@@ -243,7 +243,7 @@ TEST_CASE("a reducescatter of equal shares is one call; other shares are reduces
     const std::array<std::int64_t, 3> two{2, 2, 2};
     const CallPlan several =
         planned({.operation = Operation::reducescatter, .segments = {&segment, 1}, .rows = two}, 1, 3);
-    REQUIRE(several.calls.size() == 2);  // the third member gets no row, so it needs no reduce
+    REQUIRE(several.calls.size() == 2);  // the third member gets no row, so there is no reduce for this member
     CHECK(several.calls[0].kind == Kind::reduce);
     CHECK(several.calls[0].peer == 0);
     CHECK(several.calls[0].output.address == nullptr);

@@ -33,7 +33,8 @@ struct MeasuredDevice {
         const auto limit = SteadyClock::now() + 20s;
         cuda::TimedBegin begin = device->begin_timed(stream);
         while (begin.event == nullptr && SteadyClock::now() < limit) {
-            // The clock is measured at most once a second, and nothing wakes this thread when it was measured.
+            // The clock is measured at most once a second. This loop must poll, because no event tells this thread that
+            // the clock was measured.
             std::this_thread::sleep_for(1ms);
             begin = device->begin_timed(stream);
         }
@@ -90,11 +91,12 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     CHECK_FALSE(unmeasured.value()->times().has_value());
     CHECK(gpu::live_events() == events);
 
-    // The second event cannot be recorded, with or without a time, so the end of the work is not known.
+    // The event at the end of the work cannot be recorded, and a second event without a time cannot be recorded,
+    // either. So the end of the work is not known.
     begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
     CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());
-    CHECK(gpu::live_events() <= events + 1);  // the pool keeps events for reuse, and may have created one more
+    CHECK(gpu::live_events() <= events + 1);  // one more event may exist, because the pool keeps events for reuse
 }
 
 }  // namespace

@@ -290,8 +290,8 @@ TEST_CASE("a team of 16 replicas on four devices", "[gpu]") {
     CHECK(refused.message() == "there are 17 replicas on GPUs; expected 1 to 16 in a process");
 }
 
-/// The number of the call of cuStreamWaitEvent that has no effect; −1: none. Each test runs on one thread, and the
-/// accesses are relaxed.
+/// Calls of cuStreamWaitEvent are numbered, and the call with this number has no effect (a planted defect). −1: all
+/// calls have their effect. The accesses are relaxed, because each test runs on one thread.
 std::atomic<int> dropped_wait{-1};
 std::atomic<int> wait_calls{0};
 CudaResult (*real_wait)(CudaStream, CudaEvent, unsigned) = nullptr;
@@ -326,8 +326,8 @@ TEST_CASE("each wait for an event that is left out is found", "[gpu]") {
     REQUIRE_FALSE(finds_race(tested, -1));
     const int all = wait_calls.load(std::memory_order_relaxed);
     REQUIRE(all > 20);
-    // The work of the second step makes the waits of the first step necessary. So the stand-in must notice it if any
-    // one of these waits is missing.
+    // The second step works correctly only if every wait of the first step has its effect. So the stand-in must report
+    // a race if any one of these waits is missing.
     std::vector<int> missed;
     for (int dropped = 0; dropped < all / 2; ++dropped) {
         if (!finds_race(tested, dropped)) {

@@ -130,7 +130,7 @@ TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[g
         if (communicator == nullptr) {
             return;
         }
-        member.keep_memory();  // nothing orders the end of an aborted operation and the end of the member
+        member.keep_memory();  // an aborted operation may still run when the member ends
         static_cast<void>(member.run(*communicator, {.segments = {&segment, 1}}));
         const auto end = Clock::now() + 10s;
         while (communicator->failed().is_ok() && failed.load(std::memory_order_relaxed) == 0) {
@@ -309,8 +309,8 @@ bool is_found(const GpuTables& tables, std::uint32_t joined = 99) {
                     expect(status.is_ok(), status.message());
                     segments.push_back(segment);
                 }
-                // The results are checked only here, when all members have launched everything. So a failed check keeps
-                // no member waiting.
+                // The results are checked only after all members have launched everything. Otherwise, a member whose
+                // check fails would keep the other members waiting.
                 for (const Segment& segment : segments) {
                     if (joined == 99) {
                         require_sum(member, segment);
@@ -367,8 +367,8 @@ TEST_CASE("planted defects are found", "[gpu]") {
         planted.cuda.context_push = [](cuda::CudaContext context) {
             cuda::CudaContext current = nullptr;
             static_cast<void>(real_cuda.context_get_current(&current));
-            // The defect is planted only in calls of the plugin. If no context is current, the call comes from the
-            // test's program, and must work.
+            // The defect is planted only in calls of the plugin, which have a current context. If no context is
+            // current, the test's program made the call, which must work.
             return real_cuda.context_push(current == nullptr ? context : nullptr);
         };
     }
@@ -406,8 +406,8 @@ TEST_CASE("an abort that does nothing is found", "[gpu]") {
 TEST_CASE("a planted defect in the scratch memory of joined members is found", "[gpu]") {
     GpuTables planted = tables_of_stand_in();
     real_cuda = planted.cuda;
-    GpuTables with_kernels =
-        planted;  // with kernels, rueda_fill writes the neutral elements; no other kernel runs here
+    // In this test, kernels are used only for rueda_fill, which writes the neutral elements of joined members.
+    GpuTables with_kernels = planted;
     with_kernels.kernels = gpu::kKernelImage;
     REQUIRE_FALSE(is_found(with_kernels, 1));
     REQUIRE(gpu::calls("cuLaunchKernel") > 0);

@@ -118,7 +118,7 @@ TEST_CASE("the stand-in finds races with the memory of a kernel", "[gpu]") {
     }
     CHECK(fixture.copy(to, from, 500, fixture.stream).is_ok());
     CHECK(fixture.copy(to + 500, from, 500, other).is_ok());
-    CHECK(gpu::violations().empty());  // two kernels may read the same memory, and may write different memory
+    CHECK(gpu::violations().empty());  // the two kernels read the same memory but write to different memory
     CHECK(fixture.copy(to, from, 501, other).is_ok());
     CHECK(fixture.copy(from, to, 1, fixture.stream).is_ok());
     CHECK_FALSE(gpu::violations().empty());

@@ -27,7 +27,7 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     const int a = 0;
     const int b = 0;
     CHECK(order.enter(&a, 0, 1) == 1);
-    CHECK(order.awaited(&a) == 1);  // the members have not agreed on the number of a's batch
+    CHECK(order.awaited(&a) == 1);  // a's batch has no agreed number yet
     CHECK(order.enter(&b, 0, 2) == 2);
     order.agree(&b, 2);
     CHECK(order.awaited(&b) == 1);  // a's number may become 1
@@ -36,7 +36,7 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     CHECK(order.awaited(&b) == kNothing);
     order.leave(&b);
     CHECK(order.awaited(&a) == kNothing);
-    // b gets a number that is higher than every number so far, so a's batch is still the next one.
+    // b's new number is higher than all earlier numbers, so a's batch still comes first.
     CHECK(order.enter(&b, 0, 2) == 8);
     order.agree(&b, 8);
     CHECK(order.awaited(&a) == kNothing);
@@ -70,13 +70,13 @@ TEST_CASE("Devices wait for their own batches only, and count together", "[unit]
     CHECK(order.enter(&a, 0, 1) == 11);
 }
 
-/// The owner of the count of batch numbers: the process, as it must be, or the device, which is a planted defect.
+/// What counts the batches: each process (correct), or each device (a planted defect).
 enum class Count : std::uint8_t { of_process, of_device };
 
 /// A model of a job: processes with devices, and process sets. A set has at most one device of each process. Each
 /// member goes through the batches of its sets in the order of the sets' logs, and the steps of all members are
-/// interleaved at random. When a process announces a batch, its program makes this batch wait for the ends of some
-/// earlier batches, which the process has launched on any of its devices.
+/// interleaved at random. A new batch may also depend on earlier batches that the process has launched on any of its
+/// devices. The program then makes the new batch wait for their ends.
 class Job {
 public:
     Job(std::uint64_t seed, std::size_t processes, std::size_t devices, std::size_t sets, Count count)
@@ -190,7 +190,7 @@ private:
                 return true;
             case Phase::announced:
                 if (set.announced[member.batch] < set.members.size()) {
-                    return false;  // not all members have announced the batch
+                    return false;  // some members have not announced the batch yet
                 }
                 proposals.push_back(
                     order.enter(&member, static_cast<int>(member.device), static_cast<std::int32_t>(s)));
@@ -218,7 +218,7 @@ private:
 
     std::mt19937_64 random_;
     const Count count_;
-    std::deque<LaunchOrder> orders_;  // one order for each process, or one for each device of each process
+    std::deque<LaunchOrder> orders_;  // one LaunchOrder for each process, or one for each device of each process
     const std::size_t devices_;
     std::vector<Set> sets_;
     std::map<std::pair<std::size_t, std::size_t>, std::deque<Launched>> queues_;  // by process and device
@@ -254,7 +254,8 @@ TEST_CASE("A set that is alone has no order, and a set that comes later cannot h
     CHECK((later.any && later.without_order == 4));
     CHECK(sets.is_asked(&first));
     CHECK_FALSE(sets.is_asked(&second));
-    // The members decided that the first set gets an order, because another member of this set has other sets.
+    // The members of the first set decide that this set gets an order, because one of them is also a member of other
+    // sets.
     sets.decide(&first, true);
     const auto again = sets.add({.owner = &third, .set = 6, .rank = 0, .device = 0}, false);
     CHECK((again.any && !again.without_order));
@@ -272,8 +273,8 @@ TEST_CASE("A set that expects others has an order with them", "[unit]") {
     CHECK(sets.add({.owner = &first, .set = 4, .rank = 0, .device = 0}, true).any);
     const auto other = sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false);
     CHECK((other.any && !other.without_order));
-    // If the members decide to use NCCL without an order, the first set counts as a set without an order, although this
-    // rank expects other sets.
+    // The members of the first set decide to use NCCL without an order. The first set then counts as a set without an
+    // order, although this rank expects other sets.
     sets.decide(&first, false);
     CHECK(sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false).without_order == 4);
 }

@@ -21,10 +21,10 @@ namespace {
 struct Script {
     std::vector<std::string> calls;
     std::deque<NcclResult> states;               ///< what ncclCommGetAsyncError yields; afterwards success
-    std::map<std::string, NcclResult> failures;  ///< what the named functions of NCCL return
+    std::map<std::string, NcclResult> failures;  ///< by name: the error that a function of NCCL returns
     NcclResult group_end = kNcclInProgress;
     std::uintptr_t next = 1;
-    int contexts = 0;  ///< contexts that were pushed and not popped
+    int contexts = 0;  ///< number of contexts that were pushed and not yet popped
 };
 Script* script = nullptr;
 
@@ -253,7 +253,7 @@ TEST_CASE("kernels pack after the wait for the tensors, and unpack after NCCL ha
                        "all_reduce 644", "group end", "look",       "look"};
     CHECK(fixture.own.calls == before);
     fixture.other->begin(one);
-    // the memory still belongs to the first task, so this task has to wait
+    // The scratch memory is still in use by the first task, so the second task has to wait.
     CHECK(fixture.other->step() == StepResult::polling);
     CHECK(fixture.own.calls == before);
     CHECK(fixture.task->step() == StepResult::done);

@@ -30,7 +30,7 @@ void require(const Status& status, const char* what) {
     }
 }
 
-/// The memory of an arena that its members share. There is room for one block.
+/// The memory of an arena that its members share. It has space for one block.
 class OneSharedBlock final : public SharedMemory {
 public:
     OneSharedBlock(std::shared_ptr<Arena> arena, std::size_t bytes) : arena_(std::move(arena)), bytes_(bytes) {}
@@ -306,7 +306,7 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
     gpu::reset(seed, devices);
     gpu::set_nccl_version(tables.nccl_version);
     gpu::register_kernels();
-    static_cast<void>(tables.cuda.init(0));  // in a real process, load_cuda() makes this call
+    static_cast<void>(tables.cuda.init(0));  // in a real process, load_cuda() calls cuInit
     Meeting meeting(members);
     std::mutex mutex;
     std::vector<std::string> complaints;
@@ -316,7 +316,7 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
             const auto complain = [&](const std::exception& error) {
                 const std::scoped_lock lock(mutex);
                 complaints.push_back("member " + std::to_string(number) + ": " + error.what());
-                meeting.barrier.arrive_and_drop();  // the other members must not wait for this one
+                meeting.barrier.arrive_and_drop();  // from now on, the other members do not wait for this member
             };
             try {
                 Member member(tables, meeting, number, static_cast<int>(number) % devices, piece_bytes);

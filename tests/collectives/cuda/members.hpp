@@ -49,8 +49,8 @@ struct Meeting {
 
     const std::uint32_t members;
     std::vector<DeviceCommunicator::Offer> offers;
-    std::vector<std::vector<std::int64_t>> splits;  ///< for each member: its splits in the exchange in progress
-    std::barrier<> barrier;                         ///< each member waits for all others
+    std::vector<std::vector<std::int64_t>> splits;  ///< by member: its splits in the current exchange
+    std::barrier<> barrier;                         ///< all members wait here for each other
 
 private:
     std::mutex mutex_;  // guards arenas_
@@ -81,11 +81,11 @@ public:
     void set_path(DevicePath path) { path_ = path; }
     /// How long a member waits for others before the test fails. ThreadSanitizer on a busy machine needs many seconds.
     static constexpr std::chrono::seconds kPatience{100};
-    /// A set without a launch order asks from time to time whether it needs one. In these tests it asks after this
+    /// A set without a launch order checks from time to time whether it needs one. In these tests, it checks after this
     /// number of batches (SetCommunicator).
     static constexpr std::uint32_t kOrderInterval = 4;
-    /// Plants a defect: in the communicators that are made from here on, each member takes its own proposal as the
-    /// number of a batch, and not the highest proposal of all members.
+    /// Plants a defect in the communicators that are made from here on. The members of a set should use the highest of
+    /// their proposals as the number of a batch. With the defect, each member uses its own proposal.
     void keep_own_proposals() { keeps_own_proposals_ = true; }
     /// The communicators that are made from here on get memory that all members share, of at most `bytes` bytes.
     void share_memory(std::size_t bytes = std::size_t{2} << 20) { shared_bytes_ = bytes; }
@@ -93,7 +93,7 @@ public:
     [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
     void meet() { meeting_.barrier.arrive_and_wait(); }
 
-    /// Makes a communicator of all members, and returns its connect()'s result.
+    /// Makes a communicator of all members. Returns the result of its connect().
     [[nodiscard]] Status make(std::unique_ptr<DeviceCommunicator>& communicator);
     /// Makes and connects a communicator of all members. Throws if this fails.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect();
@@ -102,13 +102,13 @@ public:
     /// process set, so the members agree on no launch order between them.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> connect(const std::vector<std::uint32_t>& set,
                                                               std::int32_t id = 0);
-    /// Makes the communicators that are created from here on expect other process sets on this member's device.
+    /// From here on, new communicators of this member expect other process sets on the same device.
     void expect_other_sets() { expects_other_sets_ = true; }
     /// Waits until the communicator is connected. Throws after a failure or too long a time.
     static void wait_until_connected(DeviceCommunicator& communicator);
 
-    /// put() returns device memory with these bytes, and garbage() returns device memory with this number of arbitrary
-    /// bytes. The program's stream writes the bytes.
+    /// put() returns device memory with these bytes. garbage() returns this number of bytes of device memory, with
+    /// arbitrary contents. The program's stream writes the bytes.
     [[nodiscard]] std::byte* put(std::span<const std::byte> bytes);
     [[nodiscard]] std::byte* garbage(std::size_t bytes);
     /// Reads device memory after all work in the program's stream.
@@ -157,7 +157,7 @@ private:
     std::vector<void*> pinned_;
 };
 
-/// Runs `body` for each member in a thread of its own. Member i has device i modulo `devices`. Throws the first
+/// Starts one thread for each member, and runs `body` in it. Member i has device i modulo `devices`. Throws the first
 /// exception of a body. Before the bodies run, resets the stand-in with `seed`. Afterwards, requires that the stand-in
 /// found no misuse.
 void run_members(std::uint32_t members, int devices, std::uint64_t seed, const std::function<void(Member&)>& body,

@@ -116,8 +116,9 @@ TEST_CASE("hostile bytes in an offer are refused or harmless", "[unit]") {
             }
         }
     }
-    // A changed bit is refused in these bytes of an offer: the 16 bytes of magic, version, member and members; three
-    // bytes of the flags; three bytes of the refusal's length; and the 56 reserved bytes.
+    // read_offer() must refuse an offer with one changed bit if the bit lies in these bytes: the 16 bytes of magic,
+    // version, member and members; three bytes of the flags; three bytes of the refusal's length; and the 56 reserved
+    // bytes.
     CHECK(refused > 8 * (16 + 3 + 3 + 56));
     for (int i = 0; i < 2000; ++i) {
         Offer bytes;
@@ -185,7 +186,7 @@ TEST_CASE("two members on one device need a newer NCCL, its variable, and two pr
     CHECK(decision_of(all).value().nccl_version == 23007);
     all[2].process = all[1].process;
     CHECK(contains(decide_all(all).status(), "in one process"));
-    all[2].host = 78;  // numbers of processes are compared only within a host
+    all[2].host = 78;  // numbers of processes are compared only if the members are on the same host
     CHECK(decide_all(all).is_ok());
 }
 

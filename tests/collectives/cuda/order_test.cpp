@@ -42,8 +42,8 @@ void ensure(bool is_true, const std::string& what) {
 /// The tensors of the batches.
 enum class Tensors : std::uint8_t {
     for_nccl,     ///< NCCL reduces all tensors
-    mixed,        ///< in some batches, NCCL reduces some tensors, and others move through the host's memory
-    alternating,  ///< the first batch moves through the host's memory, the second one is for NCCL, and so on
+    mixed,        ///< some batches have tensors for NCCL and also tensors that move through the host's memory
+    alternating,  ///< in turn, one batch moves through the host's memory, and the next one is for NCCL
     none_first    ///< the first batch has no tensors, and the others are for NCCL
 };
 
@@ -287,15 +287,16 @@ void finish(std::initializer_list<OrderedSet*> sets) {
 /// The possible ends of a batch that keeps another set waiting.
 enum class End : std::uint8_t { abandoned, aborted, destroyed, launched };
 
-/// Runs two sets of two members. Member 0 enters a batch of the first set, while member 1 has not started this batch.
-/// Member 0 then cannot launch its batch of the second set before the first batch has ended in the way `end`.
+/// Runs two sets of two members. Member 0 enters a batch of the first set, and member 1 does not start this batch.
+/// Member 0 therefore cannot launch its batch of the second set. It can do so only after its batch of the first set has
+/// ended, in the way that `end` says.
 void keep_second_set_waiting(Member& member, End end) {
     member.expect_other_sets();
     std::vector<std::unique_ptr<OrderedSet>> sets;
     for (const int number : {1, 2}) {
         sets.push_back(std::make_unique<OrderedSet>(
             member, member.all_members(), number, member.connect(member.all_members(), number), 5, Tensors::for_nccl));
-        sets.back()->run_one();  // at the first batch of a set, the members wait for each other
+        sets.back()->run_one();  // in the first batch of a set, its members wait for each other
     }
     member.meet();
     if (member.number() == 0) {
@@ -307,8 +308,7 @@ void keep_second_set_waiting(Member& member, End end) {
         advance_to(*sets[1], LaunchPhase::waits_for_set);
         ensure(sets[1]->communicator().awaited_set() == 1, "another set");
     } else {
-        sets[1]->run_one();  // this member has started no batch of the first set, so its batch of the second set need
-                             // not wait
+        sets[1]->run_one();  // this batch need not wait, because this member has started no batch of the first set
     }
     member.meet();
     if (end == End::launched) {
@@ -348,7 +348,7 @@ TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[
                                                             number == 1 ? tensors : Tensors::for_nccl));
             }
             if (tensors != Tensors::for_nccl) {
-                sets[0]->run_one();  // this batch is staged, or it has no tensors
+                sets[0]->run_one();  // depending on `tensors`, this batch is staged or has no tensors
             }
             member.meet();
             if (member.number() == 0) {

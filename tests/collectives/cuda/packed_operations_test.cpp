@@ -80,7 +80,8 @@ TEST_CASE("packed allreduces of all types and operations", "[gpu]") {
                 for (const bool with_factors : {false, true}) {
                     std::vector<Segment> segments = every_reduction(0, with_factors);
                     const std::vector<Segment> again = segments;
-                    // Now each type and reduction has two tensors, which can be packed.
+                    // With these tensors added, there are two tensors of each type and reduction, so they can be
+                    // packed.
                     segments.insert(segments.end(), again.begin(), again.end());
                     run_allreduces(member, *communicator, {segments, {}, with_factors, 1});
                     run_allreduces(member, *communicator, {segments, {}, !with_factors, 5});

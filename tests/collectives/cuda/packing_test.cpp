@@ -46,7 +46,7 @@ TEST_CASE("small tensors of one reduction share one call, in place in scratch me
     REQUIRE(plan.calls.size() == 1);
     CHECK(plan.calls[0].kind == NcclCall::Kind::all_reduce);
     CHECK(plan.calls[0].type == kNcclFloat32);
-    CHECK(plan.calls[0].count == 40);  // each of the 10 tensors has 12 bytes and takes 16
+    CHECK(plan.calls[0].count == 40);  // each of the 10 tensors has 12 bytes and is padded to 16 bytes
     CHECK(plan.calls[0].input.is_scratch);
     CHECK(plan.calls[0].output.is_scratch);
     CHECK(plan.calls[0].input.offset == plan.calls[0].output.offset);

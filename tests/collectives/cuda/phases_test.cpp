@@ -50,9 +50,9 @@ struct WatchedBatch {
 /// The phases and kinds of work that the steps of a task reported.
 struct Seen {
     std::set<LaunchPhase> phases;
-    std::set<StepWork> waits;         // reported by steps without progress, in phases other than on_cpu
-    std::set<StepWork> waits_on_cpu;  // reported by steps without progress, in the phase on_cpu
-    std::set<StepWork> works;         // reported by steps that made progress
+    std::set<StepWork> waits;         // the work in steps without progress, except in the phase on_cpu
+    std::set<StepWork> waits_on_cpu;  // the work in steps without progress, in the phase on_cpu
+    std::set<StepWork> works;         // the work in steps that made progress
     std::set<LaunchPhase> phases_with_chunks;
 };
 
@@ -107,7 +107,8 @@ TEST_CASE("a batch in the host's memory says whether it waits for its inputs, fo
             assure(seen.waits == std::set{StepWork::device_wait} && seen.works.empty(), "another work");
             gpu::release_device(1);
         } else {
-            // The other member's device hangs, so that this member comes to the CPU's work and waits there.
+            // The device of the other member hangs. Therefore this member comes as far as the CPU's work, and waits
+            // there.
             const auto limit = std::chrono::steady_clock::now() + 20s;
             while (!seen.phases.contains(LaunchPhase::on_cpu)) {
                 assure(!step_and_look(*communicator, task, seen), "the batch is done");

@@ -193,7 +193,7 @@ TEST_CASE("a member waits until the others have copied their pieces in", "[gpu]"
             const std::vector<Location> locations(2);
             const Batch host{.segments = {&segment, 1}, .locations = locations, .splits = {}};
             Task& task = communicator->start({.segments = {&segment, 1}, .ready = events, .host = host});
-            // Member 1 cannot copy its piece in, because its device is held.
+            // The device of member 1 is held back, so member 1 cannot copy its piece to the shared memory.
             const auto limit = std::chrono::steady_clock::now() + 20s;
             int steps = 0;
             while (steps < 100) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests device tensors that move through the host's memory, on the stand-in. The tests are about the choice of this
-// way, about operations that NCCL does not have, about several process sets, and about failures. operations_test.cpp
-// compares the results of all operations.
+// Tests device tensors that move through the host's memory, on the stand-in. The tests check when Rueda chooses this
+// path, operations that NCCL does not have, several process sets, and failures. operations_test.cpp compares the
+// results of all operations.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -118,8 +118,8 @@ TEST_CASE("what NCCL does not have moves through the host's memory, beside NCCL"
                 demand_all(member, segments[1], 6 * 9);
                 demand_all(member, segments[3], 12.0 * 6 * 6);
                 demand_all(member, segments[4], 1.5 / 4);
-                // The Adasum of parallel gradients is their average. The tree first combines 1 and 2, and then the
-                // result and 3.
+                // The Adasum of parallel gradients is their average. The tree first combines the values 1 and 2, and
+                // then their result and the value 3.
                 const auto found = decode(DType::float64, member.get(segments[2].output, segments[2].bytes()));
                 demand(std::all_of(found.begin(), found.end(), [](double x) { return x > 1 && x < 3; }), "Adasum");
                 const auto operations = gpu::nccl_operations();
@@ -266,7 +266,7 @@ TEST_CASE("the times of a mixed batch are those of NCCL's part, and a staged bat
         // On a busy machine, some tries to measure the device's clock fail.
         for (const auto limit = Clock::now() + 20s; !times && Clock::now() < limit;) {
             demand(member.run(*communicator, {.segments = segments}).is_ok(), "the batch");
-            demand_all(member, segments[1], 1);  // the host waits for the end
+            demand_all(member, segments[1], 1);  // this check makes the host wait for the end of the batch
             const auto done = communicator->end()->is_done();
             demand(done.is_ok() && done.value(), "the batch is not done");
             times = communicator->end()->times();
@@ -354,7 +354,7 @@ TEST_CASE("process sets that connect in different orders agree, and never block 
                 auto sets = two_sets(member, is_one_order || member.number() == 0 ? 0 : 1);
                 std::mt19937_64 random(seed * 10 + member.number());
                 for (OwnSet& set : sets) {
-                    // So few batches follow that the members do not exchange their offers again.
+                    // There are only few batches, so the members do not exchange their offers a second time.
                     set.left = Member::kOrderInterval - 1;
                 }
                 run_in_own_order(member, sets, random);
@@ -385,7 +385,7 @@ TEST_CASE("process sets that kept each other from NCCL use it after the next off
             for (const OwnSet& set : sets) {
                 demand_all(member, set.segment, 3);
             }
-            // At their fourth batches, both sets exchange offers again.
+            // In their fourth batches, both sets exchange their offers again.
             const std::size_t operations = gpu::nccl_operations().size();
             demand(operations == std::size_t{2} * 3 * 9, "NCCL did " + std::to_string(operations) + " operations");
             member.meet();
@@ -448,7 +448,7 @@ TEST_CASE("a call of the driver that fails ends the member's batch with its name
 TEST_CASE("the end of a communicator waits for its copies, but not for ever", "[gpu][staged]") {
     run_members(1, 1, 61, [](Member& member) {
         member.set_path(DevicePath::host);
-        member.keep_memory();  // when the member ends, the copies still read its memory
+        member.keep_memory();  // copies still read this memory when the member ends
         auto communicator = member.connect();
         const Segment segment = tensor_of(member, DType::float32, 3000);
         const auto ready = member.runtime().record(member.stream());

@@ -51,7 +51,7 @@ void WatchedHost::note(const Batch& batch, std::size_t index) {
     switch (batch.operation) {
         case Operation::allgather:
             if (!gpu::is_known(segment.input)) {
-                return;  // the input is no tensor but the place of a shared area, which the members exchange
+                return;  // the members exchange the positions of shared areas; the input is not a tensor
             }
             in = locations[member_].first_dimension;
             out = 0;

@@ -16,8 +16,8 @@ namespace rueda::tests {
 /// Threads: as for Communicator.
 class WatchedHost final : public collectives::Communicator {
 public:
-    /// `keeps_own_proposals` plants a defect: if the members compute the highest of their numbers, this member gets its
-    /// own number as the result.
+    /// `keeps_own_proposals` plants a defect. The members sometimes compute the highest of their numbers by an
+    /// operation of this communicator. With the defect, this member gets its own number as the result.
     explicit WatchedHost(std::shared_ptr<collectives::Arena> arena, bool keeps_own_proposals = false)
         : members_(arena->plan().members),
           member_(arena->rank()),
@@ -60,8 +60,8 @@ private:
     WatchedTask task_;
     collectives::Task* inner_ = nullptr;
     std::vector<Memory> memory_;
-    // Whether the batch in progress exchanges one number (OrderTask). The memory of numbers and offers is the plugin's
-    // own, and no device uses it.
+    // Whether the members exchange one number in the current batch (OrderTask), and no tensor. Numbers and offers lie
+    // in the plugin's own memory, which no device uses.
     bool exchanges_number_ = false;
     collectives::Segment first_;  // the first tensor of the batch in progress
 };

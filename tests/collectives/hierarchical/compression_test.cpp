@@ -115,8 +115,8 @@ TEST_CASE("half the bytes of float32 cross between hosts, and a quarter of those
         const std::uint64_t hosts = layout.back() + 1;
         for (const DType dtype : kDTypes) {
             const TensorPlan tensor{dtype, ReduceOp::sum, kCount, 1.0, 1.0};
-            // In the reduce-scatter, each host sends to each other host the part that the other host combines. In the
-            // allgather, each host sends the combined part to all other hosts.
+            // In the reduce-scatter, every host sends to each other host the part that this receiving host combines. In
+            // the allgather, each host sends the combined part to all other hosts.
             CHECK(sent_bytes(layout, tensor, Compression::none) == 2 * (hosts - 1) * kCount * size_of(dtype));
             for (const Compression compression : kCompressions) {
                 CHECK(sent_bytes(layout, tensor, compression) == 2 * (hosts - 1) * kCount * 2);

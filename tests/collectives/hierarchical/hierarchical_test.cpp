@@ -46,8 +46,8 @@ std::vector<HostsShape> shapes_of(const HostOf& layout) {
     return {tiny, odd, resident, usual, tiny_mixed};
 }
 
-/// The shapes for tests of all dtypes and reductions. With a sanitizer, there are two of them, because the other tests
-/// run all ways with all shapes.
+/// The shapes for tests of all dtypes and reductions. With a sanitizer, only two shapes are used, to save time. Other
+/// tests run all code paths with all shapes.
 std::vector<HostsShape> shapes_for_dtypes(const HostOf& layout) {
     std::vector<HostsShape> shapes = shapes_of(layout);
     if (kSanitized) {
@@ -316,7 +316,8 @@ TEST_CASE("a rank that waits for another host polls, and a rank that waits for i
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
     // Rank 2 belongs to no lane, so it exchanges nothing with the other host and waits for rank 1.
     CHECK(step_while_possible(hosts, 2) == StepResult::waiting);
-    CHECK(step_while_possible(hosts, 1) == StepResult::done);  // rank 1 has sent its parts and received all others
+    // rank 1 has sent its parts to the other host and received all parts from there
+    CHECK(step_while_possible(hosts, 1) == StepResult::done);
     CHECK(step_while_possible(hosts, 2) == StepResult::done);
     CHECK(step_while_possible(hosts, 0) == StepResult::done);
     CHECK(hosts.check() == "");
@@ -358,7 +359,7 @@ TEST_CASE("the buffer of a message in transit outlives an abandoned communicator
         const std::size_t under_way = hosts.transport(0).under_way();
         CHECK(under_way > 0);
         hosts.lose(0);
-        static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends to the lost host
+        static_cast<void>(step_while_possible(hosts, 1));  // rank 1 sends a message to the lost host
         std::size_t ended = 0;
         for (collectives::Transport::Ticket ticket = 1; ticket <= under_way; ++ticket) {
             // test() writes to the receive buffer. If the buffer was freed, a sanitizer reports the write.
@@ -417,9 +418,9 @@ TEST_CASE("the sizes that other ranks send are compared with the sizes that they
           "expected fewer than 2^64 bytes together");
 }
 
-/// Rank 1 sends and receives nothing. Rank 0 claims that it sends 2^60 bytes to rank 2, which is on the same host. The
-/// counters say that ranks 0 and 2 are always ready for the next round. A step of rank 1 must still end, because rank 1
-/// looks for an abort only between two steps.
+/// Rank 1 sends and receives nothing. Rank 0 claims that it sends 2^60 bytes to rank 2, which is on the same host.
+/// According to the counters, ranks 0 and 2 are always ready for the next round. Nevertheless, a step of rank 1 must
+/// end, because rank 1 notices an abort only between two steps.
 TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
     auto transports = collectives::make_thread_transports(4);
     const auto arenas = arenas_of(3, few({0, 0, 0, 1}));

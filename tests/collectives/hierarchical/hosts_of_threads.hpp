@@ -36,7 +36,7 @@ struct BatchPlan {
     std::vector<std::int64_t> rows;
     /// For alltoall: the number of rows from each rank to each rank, ordered by the sending rank.
     std::vector<std::int64_t> splits;
-    std::vector<bool> keeps_nothing;  ///< by rank: whether the rank gets no result; empty if all ranks get one
+    std::vector<bool> keeps_nothing;  ///< by rank: true if the rank gets no result; empty if all ranks get a result
     std::vector<bool> joined = {};    ///< by rank, for allreduce: whether the rank has joined; empty if no rank has
                                       ///< joined
     std::uint32_t uncounted = 0;      ///< the number of joined ranks that an average does not count
@@ -92,8 +92,8 @@ public:
 
 private:
     struct Place {
-        std::byte* memory = nullptr;  // the address in the owner's mapping of the arena
-        std::uint64_t offset = 0;     // the offset in the owner's resident region
+        std::byte* memory = nullptr;  // the tensor's address, in the mapping of the rank that owns it
+        std::uint64_t offset = 0;     // the tensor's offset, in the resident region of the rank that owns it
         bool resident = false;
     };
     struct Tensor {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests Adasum over the ranks of one host. The result must have the bits that the definition of Adasum prescribes. The
-// bits must depend neither on the path that a tensor takes (for example in its announcement, or in chunks), nor on the
-// other adasums of the batch.
+// bits must not depend on the path that a tensor takes (for example in its announcement, or in chunks). They must not
+// depend on the other adasums of the batch, either.
 #include <array>
 #include <catch2/catch.hpp>
 

@@ -27,7 +27,8 @@ TEST_CASE("addresses are kept for the next one", "[unit]") {
     reserve.give(first, kMany);
     CHECK(is_taken(first));
     CHECK(is_taken(first + kMany - 4096));
-    CHECK(reserve.take(kMany + 4096) == nullptr);  // the request is larger than the reserve, which stays unchanged
+    // the request is larger than the reserve, so take() fails and changes nothing
+    CHECK(reserve.take(kMany + 4096) == nullptr);
     CHECK(reserve.take(0) == nullptr);
     CHECK(reserve.take(kMany) == first);
     CHECK(reserve.take(4096) == nullptr);
@@ -63,7 +64,7 @@ TEST_CASE("under a limit of address space nothing is kept", "[unit]") {
     }
     std::byte* const memory = map_some(kMany);
     rlimit limited = before;
-    limited.rlim_cur = RLIM_INFINITY - 1;  // a limit is set (not RLIM_INFINITY), but it restricts nothing
+    limited.rlim_cur = RLIM_INFINITY - 1;  // a limit that restricts nothing, but is not RLIM_INFINITY
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
     AddressReserve reserve;
     reserve.give(memory, kMany);

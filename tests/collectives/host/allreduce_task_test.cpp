@@ -12,9 +12,10 @@ namespace {
 
 using collectives::Operation;
 
-/// Returns numbers of float32 elements just below, at, and just above each threshold. Each member combines the whole
-/// tensor if it is smaller than the threshold, and only a share of the tensor if it is larger. The thresholds are those
-/// for 2 members and for `members` members.
+/// Returns tensor sizes (numbers of float32 elements) just below, at, and just above each threshold. If a tensor is
+/// smaller than the threshold, each member combines the whole tensor. If it is larger, each member combines only a
+/// share. The thresholds depend on the number of members. This function uses those for 2 members and for `members`
+/// members.
 std::vector<std::uint64_t> around_thresholds(std::uint32_t members) {
     std::vector<std::uint64_t> counts;
     for (const std::uint64_t bytes : {8U * 1024, 24U * 1024, 40U * 1024, 64U * 1024 / members}) {
@@ -89,13 +90,13 @@ TEST_CASE("batches of all ways one after the other use the same cells", "[unit]"
         std::vector<BatchPlan> batches;
         for (int i = 0; i < 12; ++i) {
             switch (random() % 5) {
-                case 0:  // a small batch, which every rank combines completely
+                case 0:  // a small batch: every rank combines all of it
                     batches.push_back({Operation::allreduce, {{.count = 1 + random() % 500}}});
                     break;
                 case 1:
                     batches.push_back({Operation::reducescatter, {{.count = 1 + random() % 3000}}});
                     break;
-                case 2:  // an average of integers; each rank combines a share of the tensor
+                case 2:  // an average of integers: each rank combines only its share of the tensor
                     batches.push_back(
                         {Operation::allreduce, {{.dtype = DType::int32, .op = ReduceOp::average, .count = 20000}}});
                     break;

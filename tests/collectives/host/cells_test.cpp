@@ -110,8 +110,9 @@ TEST_CASE("two members change cells each time round, and never have the same one
 }
 
 TEST_CASE("a member that has its results to fetch keeps its cells from an exchange that follows", "[unit]") {
-    // There are two cells, and the allreduce has two chunks, one for each cell. The following exchange must not write
-    // its first chunk to a cell while the late member has not fetched the cell's chunk of the allreduce.
+    // There are two cells, and the allreduce has two chunks, one in each cell. After the allreduce, an exchange
+    // follows. It must not write its first chunk to a cell before the late member has fetched the allreduce's chunk
+    // from this cell.
     constexpr std::size_t kCount = 2 * kCellFloats;
     const auto arenas = arenas_of_two(2);
     Member late(arenas[0], kCount);
@@ -173,7 +174,7 @@ TEST_CASE("exchanges and allreduces follow each other through the same cells", "
 }
 
 TEST_CASE("small broadcasts go to the places of a cell in turn", "[unit]") {
-    // A chunk of a broadcast has at least 8 KiB, so a cell of 32 KiB has four places.
+    // A chunk of a broadcast has at least 8 KiB. A cell has 32 KiB, so it has space for four chunks.
     constexpr std::size_t kPlaceFloats = 8 * 1024 / sizeof(float);
     constexpr std::size_t kPlaces = 4;
     constexpr std::size_t kCells = 2;
@@ -194,7 +195,8 @@ TEST_CASE("small broadcasts go to the places of a cell in turn", "[unit]") {
 }
 
 TEST_CASE("a root that is ahead overwrites no place that the reader still needs", "[unit]") {
-    constexpr std::size_t kCount = 10000;  // 40,000 bytes: chunks of 9,984 bytes, so a cell of 32 KiB has three places
+    // 40,000 bytes in chunks of 9,984 bytes; a cell of 32 KiB has space for three chunks
+    constexpr std::size_t kCount = 10000;
     const auto arenas = arenas_of_two(2, 32 * 1024);
     Member root(arenas[0], kCount);
     Member reader(arenas[1], kCount);
@@ -203,7 +205,7 @@ TEST_CASE("a root that is ahead overwrites no place that the reader still needs"
         std::iota(root.tensor.begin(), root.tensor.end(), static_cast<float>(round));
         root.begin_broadcast();
         reader.begin_broadcast();
-        REQUIRE(run(root.exchange) == StepResult::waiting);  // the root has filled both cells
+        REQUIRE(run(root.exchange) == StepResult::waiting);  // the root has filled both cells and waits for the reader
         CHECK(arenas[0]->progress(0).staged.load() - arenas[1]->progress(1).fetched.load() == 2);
         run_both(reader.exchange, root.exchange);
         CHECK(reader.tensor == root.tensor);
@@ -211,7 +213,7 @@ TEST_CASE("a root that is ahead overwrites no place that the reader still needs"
 }
 
 TEST_CASE("an allgather without cells copies a member's own contribution first", "[unit]") {
-    const auto arenas = arenas_of_two(2);  // the cells of 64 bytes limit the number of bytes of a step
+    const auto arenas = arenas_of_two(2);  // a step copies only few bytes, because the cells have only 64 bytes
     for (const auto& [first, second] : {std::pair{200U, 40U}, {40U, 200U}, {160U, 160U}, {1U, 100U}, {0U, 50U}}) {
         INFO(first << " and " << second << " elements");
         Member one(arenas[0], first);
@@ -224,7 +226,7 @@ TEST_CASE("an allgather without cells copies a member's own contribution first",
         one.begin_readable_allgather(one.tensor, other.tensor);
         other.begin_readable_allgather(one.tensor, other.tensor);
 
-        // Before a member copies the last element of its own contribution, it copies nothing of the other member's.
+        // A member first copies its own contribution completely. Only then does it copy from the other member.
         const auto is_written = [](float value) { return value != -1.0F; };
         while (second > 0 && !is_written(other.gathered.back())) {
             REQUIRE(std::none_of(other.gathered.begin(), other.gathered.begin() + first, is_written));

@@ -72,8 +72,8 @@ public:
 
 private:
     struct Place {
-        std::byte* memory = nullptr;  // the address in the owner's mapping of the arena
-        std::uint64_t offset = 0;     // the offset in the owner's resident region
+        std::byte* memory = nullptr;  // the tensor's address, in the mapping of the member that owns it
+        std::uint64_t offset = 0;     // the tensor's offset, in the resident region of the member that owns it
         bool resident = false;
     };
     struct TensorMemory {

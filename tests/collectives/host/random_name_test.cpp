@@ -103,7 +103,8 @@ TEST_CASE("the list of the kernel is parsed: sockets that have a name and are no
 }
 
 TEST_CASE("another user's name with a line break cannot stand for another socket", "[processes]") {
-    // The name imitates a line of the kernel's list that shows a listener of the right form.
+    // The kernel lists sockets in lines of text. The name of this socket contains a line break and a text that looks
+    // like such a line. This line would describe a listener with a name that matches the pattern.
     const std::string pattern = fresh_pattern();
     const std::string right = pattern.substr(0, pattern.size() - 1) + std::string(32, 'a');
     const std::string line = "\n0: 2 0 00010000 1 01 1 " + right;
@@ -162,7 +163,7 @@ TEST_CASE("another user cannot keep the ranks from meeting at a name with a rand
     }
     const std::string pattern = fresh_pattern();
     const std::string fixed = pattern.substr(0, pattern.size() - 1);
-    // The other user listens at names of the right form, and at the name without a random part.
+    // The other user listens at names that match the pattern, and at the name without its random part.
     std::vector<base::UniqueFd> taken;
     REQUIRE(::seteuid(65534) == 0);
     for (const std::string& name : {fixed, pattern, fixed + std::string(32, '0'), fixed + std::string(32, 'f')}) {

@@ -120,7 +120,7 @@ TEST_CASE("if one rank knows that the start must fail, it ends at once on every 
         const bool in_time = std::chrono::steady_clock::now() < begin + 5s;
         return in_time ? end : "late";
     });
-    // The rank that fails first tells the other rank the reason.
+    // The first rank that fails tells the reason to the other rank.
     CHECK(ends[0].find("Aborted") != std::string::npos);
     CHECK(ends[1].find("Aborted") != std::string::npos);
     CHECK((ends[0] + ends[1]).find("rank 2 is gone, says") != std::string::npos);
@@ -248,8 +248,8 @@ TEST_CASE("a rank that dies while the others come ends the start", "[processes]"
         if (rank == 2) {
             const base::UniqueFd socket = raw_connection(name);
             say(socket, encode_hello({2, 4}));
-            // After 200 ms rank 1 has probably connected. If rank 1 comes later, it finds no listener. Rank 1 must get
-            // an error in both cases.
+            // After 200 ms rank 1 has probably connected. If rank 1 comes later, no process listens any more. Rank 1
+            // must get an error in both cases.
             std::this_thread::sleep_for(200ms);
             return "gone";
         }
@@ -272,7 +272,7 @@ TEST_CASE("other processes do not disturb the rendezvous, and learn why they are
         base::UniqueFd silent;
         if (rank == 1) {
             silent = raw_connection(name);
-            say(raw_connection(name), tests::pattern(3, 1));  // the temporary connection closes at once
+            say(raw_connection(name), tests::pattern(3, 1));  // this temporary connection is closed at once
             refusals =
                 refusal(tests::pattern(kHelloBytes, 1)) + refusal(encode_hello({1, 3})) + refusal(encode_hello({0, 2}));
         }
@@ -356,7 +356,7 @@ TEST_CASE("a name that another user has taken is an error at once, on all ranks"
     name.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
     constexpr uid_t kOther = 65534;
-    REQUIRE(::seteuid(kOther) == 0);  // the other user will own the socket
+    REQUIRE(::seteuid(kOther) == 0);  // the socket will belong to the other user
     const bool is_bound = ::bind(taken.value(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
                           (!listens || ::listen(taken.value(), 16) == 0);
     REQUIRE(::seteuid(0) == 0);

@@ -29,7 +29,8 @@ using namespace std::chrono_literals;
 using tests::outcome;
 using tests::run_processes;
 
-/// A port that is reserved as ruedarun's supervisors reserve it: bound, but without a listener.
+/// A port that is reserved in the same way as ruedarun's supervisors do it: a socket is bound to the port, but does not
+/// listen.
 struct ReservedPort {
     ReservedPort() {
         const int on = 1;
@@ -94,7 +95,8 @@ TEST_CASE("lists of addresses", "[unit]") {
 
 TEST_CASE("ranks meet over TCP, several times at the same port", "[processes]") {
     const ReservedPort port;
-    // Nobody listens at the first address, and this host does not have the last one (RFC 5737).
+    // No process listens at the first address. The last address is reserved for documentation (RFC 5737), so no host
+    // has it.
     const std::vector<std::string> endpoints = {"127.0.0.1:1", port.endpoint(),
                                                 base::endpoint_text("192.0.2.1", false, port.port)};
     const std::string rendezvous = base::tcp_rendezvous(endpoints);
@@ -166,7 +168,8 @@ TEST_CASE("a message that was changed on its way is noticed", "[unit]") {
     CHECK(outcome(second.advance(receiver).status()) == "Aborted: has sent a message that was changed on its way");
 }
 
-/// Returns 100 connections of a process that does not know the secret. It sends this text, which may be empty.
+/// Makes 100 connections of a process that does not know the secret, and returns them. On each connection, `text` is
+/// sent, which may be empty.
 std::vector<base::UniqueFd> connect_strangers(unsigned port, std::string_view text) {
     std::vector<base::UniqueFd> strangers;
     const auto where = base::network_address("127.0.0.1", static_cast<std::uint16_t>(port));
@@ -200,7 +203,8 @@ TEST_CASE("a process without the secret cannot use up the descriptors of rank 0"
         if (rank == 1) {
             strangers = connect_strangers(port.port, "");
         } else {
-            // A new descriptor has the lowest free number, so rank 0 gets about 16 more descriptors.
+            // A new descriptor gets the lowest free number. With this limit, rank 0 can therefore open about 16 more
+            // descriptors.
             const base::UniqueFd next(::dup(port.socket.value()));
             const rlimit few{static_cast<rlim_t>(next.value()) + 16, static_cast<rlim_t>(next.value()) + 16};
             if (::setrlimit(RLIMIT_NOFILE, &few) != 0) {
@@ -240,7 +244,8 @@ TEST_CASE("a wait at the end of the job has its own limit", "[processes]") {
     const auto ends = run_processes(2, [&](int rank) {
         SocketControlPlaneOptions options = tcp_options(rendezvous, rank, 2);
         bool has_begun = false;
-        // At the end of a job, ranks that have left are no reason to give up.
+        // This function makes the rank give up while it connects. At the end of a job, it must have no effect, because
+        // ranks may leave.
         options.interruption = [&](int, int) {
             return has_begun ? failure(ErrorCode::aborted, "a rank has ended") : Status();
         };

@@ -71,7 +71,7 @@ TEST_CASE("an MPI that can send memory of GPUs is noted, and says so by one of t
                          return MPI_ERR_ARG;
                      })));
     CHECK_FALSE(asks("", nullptr));
-    // MPICH has both functions, and in some versions the one with Open MPI's name ends the process.
+    // MPICH has its own function and a function with Open MPI's name. In some versions, the latter ends the process.
     CHECK(base::is_cuda_aware_mpi([&](const char* symbol) -> void* {
         return symbol == mpich ? reinterpret_cast<void*>(+[](int, int* answer) {
             *answer = 1;
@@ -135,7 +135,7 @@ TEST_CASE("a process whose MPI_Init takes too long is ended", "[unit]") {
           "RUEDA_START_TIMEOUT");
     CHECK(job.ended_call == "MPI_Init");
     CHECK(job.ended_rank == 1);
-    REQUIRE(opened.is_ok());  // the test's `end_process` let MPI_Init return instead of ending the process
+    REQUIRE(opened.is_ok());  // MPI_Init could return, because the test's `end_process` did not end the process
     opened.value().control_plane->close(false);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a process that waits too long in the call that creates the communicat
               .starts_with("Timeout: init: MPI_Comm_dup did not return within 0.05 s (RUEDA_START_TIMEOUT)"));
     CHECK(job.ended_call == "MPI_Comm_dup");
     CHECK(job.ended_rank == 0);  // MPI is initialised, so it knows the rank's number
-    REQUIRE(opened.is_ok());     // the test's `end_process` let MPI_Comm_dup return instead of ending the process
+    REQUIRE(opened.is_ok());     // MPI_Comm_dup could return, because the test's `end_process` did not end the process
     opened.value().control_plane->close(false);
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a communicator is compared with the ranks of the job, but not if MPI 
         return plane.is_of_same_ranks(std::as_bytes(std::span(&communicator, 1)));
     };
     CHECK(ask(MPI_COMM_WORLD).value());
-    mpi->members = {3};  // in the fake MPI, MPI_COMM_SELF has these members
+    mpi->members = {3};  // from now on, MPI_COMM_SELF contains these ranks in the fake MPI
     CHECK_FALSE(ask(MPI_COMM_SELF).value());
     mpi->members = {0};
     CHECK(ask(MPI_COMM_SELF).value());
@@ -320,8 +320,9 @@ TEST_CASE("lengths that other ranks make are compared with what is expected befo
             "{}",
             length);
         CHECK(outcome(gathered->allgather(Bytes(3)).status()) == text);
-        CHECK(outcome(gathered->barrier()) == text);  // the other ranks would get this error, too
-        CHECK(gathering->longest == 0);               // no bytes were exchanged
+        // after the failed allgather, all other calls return the same error
+        CHECK(outcome(gathered->barrier()) == text);
+        CHECK(gathering->longest == 0);  // no bytes were exchanged
         gathered->close(true);
         auto [broadcasting, said] = told(length);
         CHECK(outcome(said->broadcast(Bytes(3), 0).status()) ==

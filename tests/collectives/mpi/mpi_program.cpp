@@ -259,7 +259,7 @@ std::string posted_at_the_end() {
     return with_messages([](ControlPlane& plane, Transport& transport) -> std::string {
         rooms.assign(static_cast<std::size_t>(plane.size()), Bytes(200));
         static const Bytes first = tests::pattern(50, 3);
-        // The receiver posts no receive for this message. Closing the plane must cope with it.
+        // The receiver posts no receive for this message. Nevertheless, it must be possible to close the plane.
         static const Bytes long_one = tests::pattern(1'000'000, 4);
         for (int peer = 0; peer < plane.size(); ++peer) {
             if (peer == plane.rank()) {
@@ -288,8 +288,8 @@ std::string too_long() {
     }
     ControlPlane& plane = *opened.value().control_plane;
     Transport& transport = *plane.transport();
-    // The message is short, so MPI sends it at once. If a longer message waited for its receive, Open MPI 4.1.4 would
-    // copy the whole message from the sender's memory. So it would write past the end of the receiver's buffer.
+    // The message is short, so MPI sends it at once. A longer message would wait for its receive. Open MPI 4.1.4 would
+    // then copy the whole message from the sender's memory, and write past the end of the receiver's buffer.
     static const Bytes sent = tests::pattern(101, 3);
     const int to = (plane.rank() + 1) % plane.size();
     const int from = (plane.rank() + plane.size() - 1) % plane.size();

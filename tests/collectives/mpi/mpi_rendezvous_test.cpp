@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests how some ranks of a communicator meet. The ranks share a fake MPI, and the tests set the clock.
+// Tests how some ranks of a communicator find each other (a rendezvous). The ranks share a fake MPI, and the tests set
+// the clock.
 #include "collectives/mpi/mpi_rendezvous.hpp"
 
 #include <catch2/catch.hpp>
@@ -82,7 +83,7 @@ private:
     void end(int rank) {
         CHECK(present_.at(rank)->have_messages_left());
         present_.erase(rank);
-        CHECK(mpi(rank).requests() == 0);  // a request that stays posted could receive a message of a later rendezvous
+        CHECK(mpi(rank).requests() == 0);  // a leftover receive could get a message of a later rendezvous
     }
 
     const bool is_by_list_;
@@ -117,7 +118,7 @@ TEST_CASE("lists that differ are told to all members", "[unit]") {
               "Mismatch: init: the ranks of the new job were given different lists: rank 1: 1, 3, 4; rank 4: 1, 4; "
               "give the same list to all of its members");
     }
-    launch.begin(1, {1, 3, 4});  // the ranks can meet again with a correct list
+    launch.begin(1, {1, 3, 4});  // after the error, the ranks can try again with a correct list
     launch.begin(3, {1, 3, 4});
     launch.begin(4, {1, 3, 4});
     launch.run();
@@ -140,7 +141,7 @@ TEST_CASE("members that do not come are named, and may come later", "[unit]") {
     CHECK(launch.result(0) == text);
     CHECK(launch.result(3) == text);
 
-    // Rank 2 finds a question of the previous attempt, and treats the question as new.
+    // A message of the previous attempt has remained for rank 2. Rank 2 treats it as a new question of another rank.
     launch.begin(2, {0, 2, 3, 4}, 1s);
     launch.pass(2s + kRendezvousGrace - 1ms);
     launch.run();
@@ -283,7 +284,7 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
         CHECK(gone.size() == 3);  // all members have succeeded
         attempts += launch.attempts();
     }
-    CHECK(attempts > 1800);  // 900 of the attempts have succeeded (3 ranks, 300 seeds), so more than 900 were given up
+    CHECK(attempts > 1800);  // 900 attempts have succeeded (3 ranks, 300 seeds), so more than 900 attempts have failed
 }
 
 /// Returns the fake MPI of rank `own` of five ranks. The program has already initialised MPI.

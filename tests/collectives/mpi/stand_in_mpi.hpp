@@ -49,16 +49,18 @@ public:
     int job_size = 1;
     std::shared_ptr<Mail> mail = std::make_shared<Mail>();
     bool delivers = true;  ///< false: sent messages are never delivered
-    Status messages;       ///< the failure that message calls return
-    /// When the plane closes, this rank is told that the other ranks have sent it this number of messages.
+    Status messages;       ///< a failure here is returned by all calls that send or receive messages
+    /// When the plane closes, this rank is told how many messages the other ranks have sent to it. This is the number.
     std::uint32_t expected = 0;
-    std::vector<std::uint32_t> told;  ///< by rank: the number of messages that this rank reported when the plane closed
+    std::vector<std::uint32_t> told;  ///< by rank: how many messages this rank said it had sent to that rank, when the
+                                      ///< plane closed
     std::optional<std::uint64_t> length_told;  ///< if set, collectives report this length instead of the real one
     std::optional<std::size_t> probed_bytes;   ///< if set, probe() reports this length instead of a message's real one
-    bool hides_length = false;                 ///< hides the length of a message that was too long, as some MPIs do
+    bool hides_length = false;                 ///< if a message was too long, its length is not reported; some MPIs do
+                                               ///< the same
     std::function<void()> at_finalize;
-    std::vector<int> members;  ///< the ranks of MPI_COMM_SELF, which stands for a communicator of some ranks
-    /// true: the other members take part in a rendezvous of all ranks, or of the ranks in `those_who_meet`. Their
+    std::vector<int> members;  ///< the ranks of the communicator for which MPI_COMM_SELF stands in this fake MPI
+    /// true: the other members take part in a rendezvous. These are all ranks, or the ranks in `those_who_meet`. Their
     /// messages are not in `mail`.
     bool others_meet = false;
     std::vector<int> those_who_meet;
@@ -211,7 +213,7 @@ public:
         under_way_.at(number_of(request)).is_cancelled = !is_coming;
         return {};
     }
-    bool is_coming = false;  ///< true: a receive cannot be cancelled, because its message is already arriving
+    bool is_coming = false;  ///< true: receives cannot be cancelled, because their messages are already arriving
     [[nodiscard]] std::size_t requests() const { return under_way_.size(); }
 
     /// Finalises MPI like a program that calls MPI_Finalize itself.
@@ -266,8 +268,8 @@ private:
         under_way_.emplace(++last_, started);
         return request_of(last_);
     }
-    /// MPI gives a message to the oldest receive that matches it. Returns whether no older receive matches the same
-    /// messages as this one.
+    /// MPI gives a message to the oldest receive that matches the message. Returns true if no older receive matches the
+    /// same messages as this receive.
     [[nodiscard]] bool is_first(const std::pair<const int, UnderWay>& receive) const {
         return std::none_of(under_way_.begin(), under_way_.find(receive.first), [&](const auto& other) {
             return !other.second.is_send && other.second.rank == receive.second.rank &&
@@ -287,7 +289,7 @@ private:
 
     std::shared_ptr<Mail> rendezvous_mail_ = std::make_shared<Mail>();
     std::vector<Other> others_;
-    /// The number of the other members' attempt. This number counts down from 0, whereas the numbers of this rank's own
+    /// The number of the other members' current attempt. This number counts down from 0. The numbers of this rank's own
     /// attempts count up.
     std::int32_t others_attempt_ = 0;
     std::map<int, UnderWay> under_way_;

@@ -143,7 +143,7 @@ TEST_CASE("the messages before the end of a connection can be received", "[unit]
     CHECK(pair.b->receive().empty());
     CHECK(pair.b->ended().code() == ErrorCode::aborted);
     CHECK(pair.b->ended().message() == "the other process closed it or has ended");
-    // Nobody waits for a message that cannot be sent.
+    // A message that cannot be sent counts as sent, so that no rank waits for it.
     CHECK(pair.b->has_sent(pair.b->send(header_of(Channel::control, 0), "answer")));
 }
 

@@ -168,7 +168,8 @@ TEST_CASE("a message that was read by the test of another receive is not forgott
     while (!two.b->has_arrived()) {
         REQUIRE_FALSE(two.b->test(set).value().has_value());
     }
-    CHECK(two.b->take_in());  // the rank must not sleep, although no socket is readable
+    // The message has already been read from its socket. So no socket is readable, but the rank must not sleep.
+    CHECK(two.b->take_in());
     CHECK(two.b->take_in());
     CHECK(two.b->test(world).value() == 5U);
     CHECK_FALSE(two.b->has_arrived());
@@ -196,7 +197,7 @@ TEST_CASE("when a leader ends, its last message arrives before the failure", "[t
     CHECK(failed.status().message() ==
           "the connection to rank 0 (the first rank of another host) has ended: the other process closed it or has "
           "ended");
-    // Nothing waits for a message to a leader that has ended, and the ended connection wakes nobody.
+    // A message to a leader that has ended counts as sent at once. The ended connection wakes no rank.
     const auto answer = two.b->send(0, Channel::control, bytes_of("answer")).value();
     CHECK(two.b->test(answer).value() == 6U);
     CHECK_FALSE(two.b->take_in());
@@ -249,7 +250,7 @@ TEST_CASE("a message wakes a rank that has armed its wake-ups", "[threads]") {
         two.b->arm();
         const Bytes words = bytes_of("wake up");
         static_cast<void>(two.a->send(1, Channel::control, words).value());
-        REQUIRE(rings.try_acquire_for(60s));  // the thread of the watch releases the semaphore
+        REQUIRE(rings.try_acquire_for(60s));  // the watch's thread wakes the rank: it releases the semaphore
         CHECK(two.b->take_in());
         CHECK(two.b->test(ticket).value() == 7U);
     }
@@ -267,20 +268,20 @@ TEST_CASE("a heartbeat wakes no rank, and is read with the next message", "[thre
         static_cast<void>(two.a->send(1, Channel::control, bytes_of("h")).value());
         CHECK_FALSE(rings.try_acquire_for(round == 0 ? 50ms : 0ms));
         static_cast<void>(two.a->send(1, Channel::control, bytes_of("words")).value());
-        REQUIRE(rings.try_acquire_for(60s));  // the thread of the watch releases the semaphore
+        REQUIRE(rings.try_acquire_for(60s));  // the watch's thread wakes the rank: it releases the semaphore
         for (const std::size_t expected : {std::size_t{1}, std::size_t{5}}) {
             Bytes room(100);
             const auto ticket = two.b->receive(0, Channel::control, room).value();
             CHECK(finish(*two.b, ticket).value() == expected);
         }
     }
-    // A rank that takes its turns for another reason reads a heartbeat that has arrived.
+    // A rank must also read a heartbeat that has arrived if it polls for another reason.
     Bytes room(100);
     const auto ticket = two.b->receive(0, Channel::control, room).value();
     two.b->arm();
     static_cast<void>(two.a->send(1, Channel::control, bytes_of("h")).value());
     CHECK(finish(*two.b, ticket).value() == 1);
-    // The end of the connection wakes the rank, whether a heartbeat was left unread or not.
+    // The end of the connection wakes the rank, even if a heartbeat was left unread.
     two.b->arm();
     static_cast<void>(two.a->send(1, Channel::control, bytes_of("h")).value());
     two.links[0]->close();
@@ -292,7 +293,7 @@ TEST_CASE("the last bytes of a message wake the rank, however few they are", "[t
     TwoLeaders two(LinkedPair(ends, kMostBytes));
     std::counting_semaphore<> rings{0};
     REQUIRE(two.b->start([&rings] { rings.release(); }).is_ok());
-    // Another leader composes the message, so that the test can send it in pieces.
+    // The test composes the message with another leader's object, so that the test can send the bytes in pieces.
     LinkedPair composing(kMostBytes);
     const int composed = composing.b->fd();
     static_cast<void>(

@@ -32,7 +32,7 @@ struct LinkedPair {
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()) == 0);
         return fds;
     }
-    /// Returns the two ends of a TCP connection over the loopback, as leaders have it.
+    /// Returns the two ends of a TCP connection over the loopback. Leaders have such connections.
     static std::array<int, 2> tcp_sockets() {
         base::SocketAddress address = *base::network_address("127.0.0.1", 0);
         const base::UniqueFd listener = base::listen_at(address);

@@ -151,8 +151,8 @@ TEST_CASE("addresses that refuse or are silent delay nothing", "[threads]") {
 }
 
 TEST_CASE("an address of another leader of the same job is passed over", "[threads]") {
-    // Ranks 0 and 2 listen. The list of addresses of each rank begins with the address of the other rank, as if both
-    // ranks listened at 127.0.0.1 and the same port, on two hosts.
+    // Ranks 0 and 2 listen. Each rank's list of addresses begins with the address of the other rank. This can happen if
+    // both ranks listen at 127.0.0.1 and the same port, on two hosts.
     LeaderListener of_zero = listener_at({});
     LeaderListener of_two = listener_at({});
     const std::string zero = of_zero.endpoints.front();
@@ -218,7 +218,7 @@ TEST_CASE("leaders that know the secret of the job connect", "[threads]") {
 }
 
 TEST_CASE("the messages of the meeting do not suffice to connect if the job has a secret", "[threads]") {
-    // Rank 1 gets all cards, but does not know the secret of the job.
+    // Rank 1 gets the cards (connection data) of all ranks, but does not know the secret of the job.
     for (const std::string known : {"", "another secret"}) {
         CAPTURE(known);
         const auto options = [&](int rank) {

@@ -169,7 +169,7 @@ TEST_CASE("no rank passes the barrier over UCX before the last one has come", "[
     std::atomic<int> come{0};
     CHECK(run_over_ucx(kSize, [&](BulkTransport& transport, int rank) -> std::string {
               for (int round = 1; round <= 20; ++round) {
-                  // In each round another rank sleeps first, so that it usually enters the barrier last.
+                  // In each round a different rank sleeps first, so that this rank usually enters the barrier last.
                   std::this_thread::sleep_for(std::chrono::microseconds(rank == round % kSize ? 500 : 0));
                   come.fetch_add(1);
                   if (const Status passed = transport.barrier({kLimit}); !passed.is_ok()) {
@@ -384,7 +384,7 @@ TEST_CASE("UCX takes no signals of the program", "[threads]") {
         CHECK(blocks(mask, SIGHUP));
         CHECK_FALSE(blocks(mask, SIGSEGV));
     }
-    // UCX has replaced the handler of SIGHUP when it was loaded.
+    // When UCX was loaded, it replaced the handler of SIGHUP.
     const std::array<const char*, 3> variables{"UCX_HANDLE_ERRORS", "UCX_ERROR_SIGNALS", "UCX_DEBUG_SIGNO"};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment
     const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };

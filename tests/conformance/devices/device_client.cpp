@@ -179,7 +179,7 @@ public:
 
 private:
     core::Runtime& runtime_;
-    std::shared_ptr<void> kept_;  // is freed after the stage, which copies into it
+    std::shared_ptr<void> kept_;  // freed after the stage, because the stage copies into this memory
     std::vector<Tensor> outputs_;
     std::unique_ptr<Stage> stage_;
     core::Completion completion_;
@@ -388,7 +388,7 @@ Result<PendingPointer> DeviceClient::start_group(const std::string& name, const 
                          });
 }
 
-/// The scenarios let Rueda allocate the outputs. Rueda allocates no memory of a GPU, so this client does it.
+/// The scenarios let Rueda allocate the outputs. Rueda allocates no outputs on a GPU, so this client allocates them.
 Result<PendingPointer> DeviceClient::start_grouped_reducescatter(const std::string& name,
                                                                  const std::vector<Tensor>& tensors,
                                                                  const Reduce& reduce) {

@@ -15,9 +15,9 @@ namespace rueda::tests {
 
 /// A client whose operations run on a simulated GPU. The scenarios of the suite have their tensors in the CPU's memory:
 /// this class copies the tensors of an operation to the GPU before the call and copies them back when the operation has
-/// ended. It copies the inputs back as well, so that the scenarios notice it if the GPU writes to an input. Operations
-/// that have no tensor (barriers, joins), and those whose outputs Rueda must allocate because only it learns their
-/// sizes (a grouped allgather), run in the CPU's memory.
+/// ended. It copies the inputs back as well, so that the scenarios notice it if the GPU writes to an input. Some
+/// operations run in the CPU's memory. These are operations without a tensor (barriers, joins), and operations whose
+/// outputs Rueda must allocate because only Rueda learns their sizes (a grouped allgather).
 class DeviceClient : public Client {
 public:
     /// `host` must outlive this object. `device` is the number of the simulated GPU.

@@ -25,8 +25,8 @@ namespace {
 /// Scenarios whose results on GPUs differ by more than rounding. docs/gpu.md describes the differences. Tensors that
 /// move through the host's memory have the CPU's results.
 constexpr std::array kOtherResults{
-    std::string_view("allreduce: averages of integers"),  // the sum wraps around before the division
-    std::string_view("allreduce: bool"),                  // values other than 0 and 1 are not normalised
+    std::string_view("allreduce: averages of integers"),  // on a GPU, the sum wraps around before the division
+    std::string_view("allreduce: bool"),                  // on a GPU, values other than 0 and 1 are not normalised to 1
 };
 
 std::vector<Scenario> scenarios_on_gpus(std::string_view mode) {

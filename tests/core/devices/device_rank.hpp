@@ -132,7 +132,8 @@ void run_on_hosts(const std::string& hosts, const std::function<void(DeviceRank&
 /// Like run_on_devices(), but all ranks share one simulated device.
 void run_on_one_device(int ranks, const std::function<void(DeviceRank&)>& body);
 
-/// Requires that all ranks returned, and that neither Rueda nor NCCL's communicators were left behind.
+/// Requires that all ranks returned. Also requires that no resources of Rueda and no communicators of NCCL were left
+/// behind.
 void check_passed(const RanksResult& result);
 
 }  // namespace rueda::tests

@@ -203,7 +203,7 @@ TEST_CASE("a timeline names the copies of a tensor that moves through the host's
                 rank.allreduce("gradient", data, 1000);
             }
             rank.synchronize();
-            core::Completion joined;  // all operations end before the job ends
+            core::Completion joined;  // a join, which ends all operations before the job ends
             rank.runtime().start_join(joined, /*counted=*/false).throw_if_failed();
             rank.runtime().wait(joined, 20).throw_if_failed();
         },
@@ -239,7 +239,8 @@ std::map<int, std::vector<nlohmann::json>> spans_of_gpus(const std::string& path
 /// with a second between them.
 class MeasuredSteps {
 public:
-    /// Takes at least `least` steps. If `measured` is set, takes more steps until both GPUs are measured.
+    /// Takes at least `least` steps. If `measured` is true, takes more steps until the clocks of both GPUs are
+    /// measured.
     MeasuredSteps(std::size_t least, bool measured) : least_(least), measured_(measured) {}
 
     void run(DeviceRank& rank) {
@@ -247,7 +248,7 @@ public:
         while (!is_over_) {
             rank.allreduce("gradient", data, 10);
             rank.synchronize();
-            barrier_.arrive_and_wait();  // now decide() chooses whether both ranks make another step
+            barrier_.arrive_and_wait();  // here decide() chooses whether both ranks make another step
         }
         core::Completion joined;  // all operations end before the job ends
         rank.runtime().start_join(joined, /*counted=*/false).throw_if_failed();

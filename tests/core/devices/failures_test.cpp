@@ -124,7 +124,7 @@ TEST_CASE("an abort ends operations that a device still works on", "[failures]")
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "the loss is not finite"));
         RUEDA_RANK_CHECK(took.count() < 1);
         rank.meet("aborted");
-        // no rank called ncclCommFinalize, which waits for the other ranks
+        // after an abort, no rank may call ncclCommFinalize, because this call waits for the other ranks
         RUEDA_RANK_CHECK(gpu::calls("ncclCommFinalize") == ends);
         if (rank.rank() == 0) {
             gpu::release_device(1);
@@ -147,7 +147,7 @@ TEST_CASE("an error of NCCL after the launch ends the job with NCCL's text", "[f
         rank.start_allreduce("x", data, 1, completion).throw_if_failed();
         const Status ended = rank.runtime().wait(completion, 20);
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "ncclSystemError"));
-        // the stand-in lets the first operation fail that it executes, on whichever rank
+        // The stand-in lets the operation fail that it executes first. This may be on either rank.
         RUEDA_RANK_CHECK(contains(ended, "failed on rank 0 (its GPU 0)") ||
                          contains(ended, "failed on rank 1 (its GPU 1)"));
     });

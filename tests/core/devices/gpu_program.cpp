@@ -214,7 +214,8 @@ void reduces_large_tensors(Gpu& gpu) {
 #endif
 }
 
-/// wait_on_stream() must not return success before an operation on the CPU has ended.
+/// If wait_on_stream() is called for an operation on the CPU, it must not return success before the operation has
+/// ended.
 void waits_on_a_stream(Gpu& gpu) {
     std::vector<float> on_cpu(100'000, 1.0F);
     const rueda::Handle cpu =
@@ -224,7 +225,7 @@ void waits_on_a_stream(Gpu& gpu) {
     rueda::barrier(rueda::Options{.device = gpu.stream()});
 }
 
-/// There are fewer rows than ranks, so the last rank gets no row. It passes no memory for the result.
+/// There are fewer rows than ranks, so the last rank gets no row. The last rank passes no memory for the result.
 void scatters_few_rows(Gpu& gpu) {
     const std::int64_t rows = rueda::size() > 1 ? rueda::size() - 1 : 1;
     float* const input = gpu.put(std::vector<float>(static_cast<std::size_t>(rows), 1.0F));
@@ -405,8 +406,8 @@ int dies_with_work_in_flight(Gpu& gpu) {
     return 0;
 }
 
-/// Rank 1 is killed before its GPU has filled its part of the GPU memory that the ranks share. The other ranks wait for
-/// this part, and must learn of the death within a second.
+/// The ranks share GPU memory. Rank 1 is killed before its GPU has filled its part of this memory. The other ranks wait
+/// for this part, and must learn of the death within a second.
 int dies_with_shared_memory(Gpu& gpu) {
     constexpr std::int64_t kCount = 1'000'000;
     constexpr double kPause = 0.5;  // seconds until rank 1 dies
@@ -440,8 +441,8 @@ int dies_with_shared_memory(Gpu& gpu) {
 }  // namespace
 
 /// The first argument is "share" if all ranks use one device without NCCL, and "share-nccl" if NCCL connects them
-/// although they use one device. If there is a second argument, one rank then dies. With "killed", a rank dies while
-/// its device works, and with "killed-ipc" while the ranks use GPU memory that they share.
+/// although they use one device. If there is a second argument, one rank dies. With "killed", it dies while its device
+/// works. With "killed-ipc", it dies while the ranks use GPU memory that they share.
 int main(int argc, char** argv) {
 #ifndef RUEDA_ON_A_REAL_GPU
     rueda::tests::gpu::reset(static_cast<std::uint64_t>(::getpid()), 4);

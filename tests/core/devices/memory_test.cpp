@@ -29,7 +29,8 @@ private:
     std::size_t before_;
 };
 
-/// Runs calls that free unused memory until the devices have as many bytes as `before`.
+/// Makes calls that free unused memory, until the devices have allocated at most `before` bytes. Returns false if this
+/// takes too long.
 bool returns_to(std::size_t before) {
     const auto limit = std::chrono::steady_clock::now() + 20s;
     while (gpu::allocated_bytes() > before && std::chrono::steady_clock::now() < limit) {
@@ -42,8 +43,8 @@ bool returns_to(std::size_t before) {
 }
 
 /// Frees unused memory that earlier tests left. This needs two calls: the first call records events, and the second
-/// call finds that they were reached. Otherwise a call in the middle of a test could free this memory, and the driver
-/// would wait for a device whose work the test holds back.
+/// call finds that they were reached. Otherwise a call in the middle of a test could free this memory. The driver would
+/// then wait for the device, whose work the test may hold back.
 void free_all_unused() {
     for (int call = 0; call < 2; ++call) {
         gpu::settle();
@@ -189,7 +190,7 @@ TEST_CASE("memory that is given back is freed after the operation that uses it",
         float* const data = rank.allocate_with_rueda(std::vector<float>(1000, 1.0F));
         core::Completion completion;
         if (rank.rank() == 0) {
-            // No other rank has called the operation, so it is not launched.
+            // No other rank has called the operation, so the operation is not launched.
             rank.start_allreduce("gradient", data, 1000, completion).throw_if_failed();
             rank.deallocate(data);
         }
@@ -259,7 +260,8 @@ TEST_CASE("memory is given back after an abort in the middle of an operation", "
         }
         rank.meet("released");
     });
-    // The abort of rank 1 waits for the held device. If it takes longer than a second, the memory is kept for ever.
+    // The abort of rank 1 waits for the device that is held back. If this takes longer than a second, the memory is
+    // never freed.
     CHECK(returns_to(before + 4000));
     CHECK(gpu::violations().empty());
 }

@@ -164,7 +164,7 @@ TEST_CASE("a send that waits for its tensor holds back no send with another tag 
         const std::array<int, 2> members{0, 1};
         const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
         added.status().throw_if_failed();
-        if (rank.rank() == 2) {  // this rank is not in the set, so that the set differs from the world
+        if (rank.rank() == 2) {  // rank 2 is only there so that the set differs from the world
             rank.meet("the other messages have arrived");
             return;
         }
@@ -176,7 +176,7 @@ TEST_CASE("a send that waits for its tensor holds back no send with another tag 
             float* const out = rank.put(values_of(0, 10));
             rank.synchronize();
             gpu::hold_device(0);
-            // this write waits until rank 1 has received the messages that follow it
+            // The device is held back, so this write waits. Messages that do not depend on it arrive before the write.
             rank.write(out, values_of(1, 10));
             start_message(rank, true, out, 10, 1, 1, completions[0]);
             for (int i = 1; i < 4; ++i) {
@@ -278,11 +278,11 @@ TEST_CASE("the removal of a process set does not wait for messages of other sets
             gpu::hold_device(1);
             rank.write(in, values_of(9, 10));
             start_message(rank, false, in, 10, 0, 5, completion);
-            // the message's copy waits for the program's work on the stream
+            // the message is copied to the device only after the program's earlier work on the stream
             rank.wait_on_stream(completion).throw_if_failed();
         }
         std::chrono::steady_clock::duration shortest = std::chrono::hours(1);
-        for (int i = 0; i < 3; ++i) {  // a busy machine may delay some removals, so the test uses the fastest of three
+        for (int i = 0; i < 3; ++i) {  // the fastest of three removals counts, because a machine may be busy
             const std::array<int, 1> members{1};
             const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
             added.status().throw_if_failed();

@@ -20,7 +20,7 @@
 namespace rueda::tests {
 namespace {
 
-constexpr std::int64_t kCount = 16;  // with packing, NCCL reduces multiples of 16 bytes
+constexpr std::int64_t kCount = 16;  // packed reductions have multiples of 16 bytes, and so have 16 floats
 
 struct RankSet {
     std::shared_ptr<core::ProcessSet> set;

@@ -31,7 +31,7 @@ TEST_CASE("a program runs ahead of its device, and no host waits", "[streams]") 
         const std::size_t before = gpu::host_waits();
         rank.meet("counted");
         for (int step = 0; step < kSteps; ++step) {
-            // the name may be used again as soon as the operation is launched
+            // The operation may still run on the GPU. Its name is free again as soon as it is launched.
             rank.allreduce("gradient", data, 100, ReduceOp::average);
         }
         rank.meet("ran ahead");
@@ -72,7 +72,7 @@ TEST_CASE("a stream of another device is refused, and the job goes on", "[stream
         RUEDA_RANK_CHECK(used.status().code() == ErrorCode::invalid_argument);
         RUEDA_RANK_CHECK(used.status().message().find("not a stream of GPU") != std::string::npos);
         rank.meet("refused");
-        gpu::clear_violations();  // the stand-in reported the program's mistake, which this test made on purpose
+        gpu::clear_violations();  // the test passed a wrong stream on purpose, and the stand-in has reported it
         rank.allreduce("x", data, 1);
         RUEDA_RANK_CHECK(rank.get(data, 1).front() == 4.0F);
     });
@@ -176,7 +176,7 @@ void start_mixed_group(DeviceRank& rank, float* floats, float* integers, bool fl
 void run_mixed_group(const std::string& delayed, bool floats_first) {
     begin_devices();
     base::Config config = DeviceRank::settings();
-    config.fusion_threshold_bytes = 4096;  // this setting gives each tensor of the group its own batch
+    config.fusion_threshold_bytes = 4096;  // so small that each tensor of the group gets its own batch
     run_on_devices(
         2,
         [&](DeviceRank& rank) {

@@ -198,8 +198,8 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     counts = {{{.staged = 127, .reduced = 125}, {.staged = 125, .reduced = 124}}};
     job.moved = {4, 1};
     CHECK_FALSE(look(1));
-    CHECK_FALSE(look(11));          // the thread that drives progress has not answered yet
-    CHECK(part(look(12)).empty());  // the thread did not answer in time, so the report names no part
+    CHECK_FALSE(look(11));          // the thread that drives progress has not yet answered which part it works on
+    CHECK(part(look(12)).empty());  // the thread has not answered in time, so the report does not name a part
     answer = {.is_there = true, .chunks = collectives::BatchChunks{.first = 105, .count = 64}};
     const auto input = look(40);
     CHECK(part(input) == "its input of chunk 21 of 64");
@@ -211,7 +211,8 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     CHECK(part(look(200)) == "its share of chunk 20 of 64");
     counts[1].reduced = 125;
     CHECK(part(look(1000)).empty());
-    // This count comes from another batch, so the text must not compute the number of a chunk from it.
+    // This count comes from another batch, so the text must not contain a chunk number that is computed from this
+    // count.
     counts[1].reduced = 7;
     CHECK(part(look(5000)).empty());
     counts[0].resident = 3;
@@ -232,7 +233,7 @@ TEST_CASE("a report does not wait for stacks when the job is about to end") {
     const auto end = look(11);
     REQUIRE(end);
     CHECK(end->shut_down);
-    CHECK(job.asked.size() == 2);  // the first call asks for stacks, and the second call withdraws the question
+    CHECK(job.asked.size() == 2);  // the first call requests stacks, and the second call withdraws this request
 }
 
 TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
@@ -246,12 +247,12 @@ TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
         return job.look(watch, seconds * kSecond);
     };
     CHECK_FALSE(look(1));
-    for (std::int64_t now = 2; now <= 100; ++now) {  // a rank that does one step a second makes progress
+    for (std::int64_t now = 2; now <= 100; ++now) {  // rank 0 does one step a second, which counts as progress
         job.moved[0] += 1;
         const auto found = look(now);
         CHECK_FALSE((found && found->shut_down));
     }
-    job.moved[1] = 98;  // rank 1 is one step behind rank 0, which has done 99 steps
+    job.moved[1] = 98;  // rank 1 has done 98 steps and is one step behind rank 0
     CHECK_FALSE(look(101));
     for (std::int64_t now = 102; now < 131; ++now) {
         const auto found = look(now);

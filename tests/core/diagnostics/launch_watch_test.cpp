@@ -263,7 +263,7 @@ TEST_CASE("a report about a batch that a rank has not launched says how far each
     static_cast<void>(job.look(first, 1 * kSecond));
     static_cast<void>(look(1 * kSecond));
     job.beat(12 * kSecond);
-    CHECK_FALSE(job.look(first, 12 * kSecond));  // the report comes from a rank that has not launched the batch
+    CHECK_FALSE(job.look(first, 12 * kSecond));  // the rank that has launched the batch reports nothing
     const auto finding = look(12 * kSecond);
     REQUIRE(finding);
     CHECK_THAT(finding->text,

@@ -78,8 +78,8 @@ TEST_CASE("whether the end of another rank ends the job depends on what this ran
     // only after 100 ms.
     CHECK(named({well}, Standing::joining, 99 * kMillisecond) == -1);
     CHECK(named({well}, Standing::joining, 100 * kMillisecond) == 1);
-    // During shutdown, the orderly end of another rank is no error. A failed rank is the cause only after a second,
-    // because a rank may also fail after its own shutdown.
+    // During shutdown, the orderly end of another rank is no error. If another rank fails, it counts as the cause only
+    // after a second, because a rank may also fail after its own shutdown.
     CHECK(named({well}, Standing::shutting_down, long_after) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 999 * kMillisecond) == -1);
     CHECK(named({well, failed}, Standing::shutting_down, 1000 * kMillisecond) == 2);
@@ -336,7 +336,7 @@ TEST_CASE("the descriptor is taken from the environment, and programs started la
     Ends ends;
     const int fd = ends.rank.value();
     const auto line = LauncherLine::open(base::environment_of({{"RUEDA_LAUNCHER_FD", ends.address(1, 3)}}));
-    static_cast<void>(ends.rank.release());  // the object `line` owns the descriptor now
+    static_cast<void>(ends.rank.release());  // `line` owns the descriptor now, so `ends` must not close it
     CHECK(line->notice().empty());
     CHECK(line->is_about(1, 3));
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

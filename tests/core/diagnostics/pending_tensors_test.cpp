@@ -69,7 +69,8 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    // The id of the join changes with each announcement of a rank, because each announcement is progress of the join.
+    // The id of the join changes whenever a rank announces something, because every announcement is progress of the
+    // join.
     CHECK(pending[0].id != before);
     // After all members have joined, the join still waits for members that have not finished earlier operations.
     set_joined(set.memory(), 0);
@@ -118,7 +119,7 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     REQUIRE(pending.size() == 3);
     CHECK(pending[0].name == "waits");
     CHECK(pending[0].ready_mask == 0b011);
-    // The waiting time restarts at the last member's announcement.
+    // When the last member announces, the waiting time begins again.
     REQUIRE(set.announce_in_full(2, "waits", allreduce_of({3}), 2000).is_ok());
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 3);
@@ -126,8 +127,8 @@ TEST_CASE("a name that waits for a slot is pending, and so is what stands in a f
     CHECK(pending[2].since_ns == 2000);
     CHECK(pending[2].ready_mask == 0b111);
     CHECK(pending[2].unread_mask == 0b100);
-    // All members have read the announcement. The member that was the last registrar has to continue; if it is stopped,
-    // it is the cause.
+    // All members have read the announcement. Now member 2 has to continue, because it was the last registrar (the
+    // member that processes announcements). If member 2 is stopped, it is the cause.
     set.catch_up(2);
     pending = pending_tensors(set.memory());
     CHECK(pending[2].unread_mask == 0);
@@ -214,7 +215,7 @@ TEST_CASE(
         }
         CHECK(pending_tensors(set.memory()).empty());
     }
-    // A member's most recent direct announcement may belong to another tensor.
+    // A member's most recent direct announcement may belong to another tensor. Then it does not count for this tensor.
     for (std::uint32_t member = 0; member < 3; ++member) {
         set.announce_directly(member, other, 1, 600);
     }
@@ -231,14 +232,14 @@ TEST_CASE("a directly announced tensor is pending in a slot that was retired mea
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("held", allreduce_of({3}));
     set.announce_directly(0, slot, 1, 100);
-    set.bind("needs", allreduce_of({3}));  // takes the last free slot, so the registrar retires idle slots
+    set.bind("needs", allreduce_of({3}));  // "needs" gets the last free slot, so the registrar takes back idle slots
     REQUIRE(ArrivalCount::is_retired(set.memory().arrivals(slot).count.load()));
     const auto pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 1, 1});
     CHECK(pending[0].name == "held");
     CHECK(pending[0].ready_mask == 0b01);
-    set.memory().cursor(0).direct.store(0);  // simulates the withdrawal of the announcement
+    set.memory().cursor(0).direct.store(0);  // as if rank 0 had withdrawn its direct announcement
     CHECK(pending_tensors(set.memory()).empty());
 }
 
@@ -278,7 +279,7 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     set.bind("bb", allreduce_of({3}));
     const std::uint32_t slot = set.bind("old", allreduce_of({3}));
     set.call(slot, 1);
-    set.bind("needs", allreduce_of({3}));  // takes the last free slot, so the registrar retires idle slots
+    set.bind("needs", allreduce_of({3}));  // this name gets the last free slot, so the registrar takes back idle slots
     CHECK(pending_tensors(set.memory()).empty());
     set.catch_up();
     REQUIRE(set.announce_in_full(1, "newer", allreduce_of({3}), 400).is_ok());
@@ -330,7 +331,7 @@ TEST_CASE("a label's name belongs to the state that was read before, or is empty
     const auto first = label.state();
     CHECK(label.name(first) == "first");
     label.set(SlotState::bound);
-    CHECK(label.name(first) == "first");  // the label keeps its name until open() sets another one
+    CHECK(label.name(first) == "first");  // the name stays the same until open() sets another name
     label.open("other");
     CHECK(label.name(first).empty());
     CHECK(label.name(label.state()) == "other");

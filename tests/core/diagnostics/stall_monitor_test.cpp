@@ -60,7 +60,7 @@ struct Job {
     [[nodiscard]] std::string pid() const { return fmt::format(" (pid {})", getpid()); }
 };
 
-/// Tells the other ranks the same as MessageWatch: `member` waits for a message of `peer`.
+/// Publishes the same information for the other ranks as MessageWatch: `member` waits for a message of `peer`.
 void wait_for_message(const Job& job, std::uint32_t member, std::int32_t peer, std::int64_t since_ns, bool is_late) {
     StallReport::Tensor message;
     message.name = peer < 0 ? "receive from any rank, tag 5" : fmt::format("receive from rank {}, tag 5", peer);
@@ -83,7 +83,7 @@ TEST_CASE("a message that a rank waits for is reported by the lowest rank, like 
     job.beat_all(163 * kSecond);
     CHECK(first.longest_wait(163 * kSecond) == Approx(63));
     CHECK_FALSE(second.tick(163 * kSecond));
-    CHECK_FALSE(job.monitor(0).tick(163 * kSecond));  // the monitor of another process set
+    CHECK_FALSE(job.monitor(0).tick(163 * kSecond));  // this monitor belongs to another process set
     const auto finding = first.tick(163 * kSecond);
     REQUIRE(finding);
     REQUIRE(finding->report);
@@ -287,7 +287,7 @@ TEST_CASE("a rank with announcements that wait for room is not called missing") 
     const AwaitedTensor awaited{.name = "a"};
     const auto wait = [&] { return format_wait(job.monitor(0).account_of(std::span(&awaited, 1), kSecond)); };
     job.beat_all(60 * kSecond);
-    // Every rank can see that one announcement of rank 1 waits for space in the mailbox: the announcement of "b".
+    // Every rank can see that the announcement of "b" by rank 1 waits for space in the mailbox.
     mailbox.deferred_count.store(1);
     CHECK(wait().starts_with("ranks 1, 2 have not announced it, rank 0 has; rank 1 (pid"));
     mailbox.deferred_count.store(2);
@@ -479,7 +479,7 @@ TEST_CASE("the report gives a missing rank's host, its step, and the operation t
     CHECK(line(100 * kSecond) == head +
                                      "last finished the 8th unnamed operation of this process set 13 s ago; waits in "
                                      "no collective itself");
-    // this value stands for an operation without a slot, so the line cannot name the operation
+    // an operation without a slot has this value; the line cannot name such an operation
     cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);
     CHECK(line(101 * kSecond) == head + "waits in no collective itself");
 }
@@ -492,7 +492,7 @@ TEST_CASE("the arena is looked at four times per warning time, and at least once
         const std::int64_t start = 1000 * kSecond;
         CHECK_FALSE(monitor.tick(start));
         REQUIRE(job.set.announce_in_full(0, "a", allreduce_of({3}), 0).is_ok());
-        // The tensor is stalled, but the monitor looks only at the end of its interval.
+        // The tensor is stalled. But the monitor does not look before the end of its interval.
         CHECK_FALSE(monitor.tick(start + interval - 1));
         CHECK(monitor.tick(start + interval));
     }

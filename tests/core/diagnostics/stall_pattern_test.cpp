@@ -101,11 +101,11 @@ TEST_CASE("a rank that has fewer batches") {
     // Without step numbers, the pattern cannot be recognised.
     report.steps = {{-1, {0, 1, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
-    // If all ranks are in the same step, no rank ended its loop early. They just call the operations in a different
-    // order.
+    // If all ranks are in the same step, no rank ended its loop early. The ranks only call the operations in different
+    // orders.
     report.steps = {{118, {0, 1, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
-    // Rank 1 is far behind, so it did not end its loop early. It has started to count its steps from 0 again.
+    // Rank 1 is far behind, so it did not end its loop early. It has started its step count at 0 again.
     report.steps = {{0, {1}}, {49, {0, 2}}};
     CHECK(kinds_of(report) == std::vector<Kind>{Kind::crosswise});
     // Rank 2 waits in 'gradient' like rank 0, but is in the same step as rank 1. So rank 1 did not end its loop early.
@@ -156,9 +156,9 @@ TEST_CASE("two ranks that send to each other") {
           "send with send_async");
     const std::vector<StallReport::Tensor> others{
         message(true, 1, 2),   // this send goes to another rank
-        message(false, 1, 3),  // this receive fits the send of rank 3, unless their tags differ
+        message(false, 1, 3),  // a receive that matches the send of rank 3 (if their tags are equal)
         message(true, 1, 3,
-                true),  // this exchange also has a receive, which fits the send of rank 3, unless the tags differ
+                true),  // an exchange, which contains a receive that matches the send of rank 3 (if the tags are equal)
         tensor("gradient", {1}, {3})  // this is not a message
     };
     for (const StallReport::Tensor& other : others) {

@@ -36,8 +36,8 @@ TEST_CASE("one stalled tensor is reported after the warning time and then after 
 TEST_CASE("short stalls are not reported") {
     StallSchedule schedule(60, 0);
     CHECK(report_times(schedule, 600, [](std::int64_t now) {
-              // A new generation (use of the slot) begins every 59 units of time. So the tensor's wait starts again one
-              // unit before a report would be due.
+              // Every 59 units of time, a new generation (use of the slot) begins. The tensor's waiting time then
+              // starts again, each time one unit before a report would be due.
               return std::vector{tensor(9, now - now % 59)};
           }).empty());
     CHECK(report_times(schedule, 600, [](std::int64_t) { return std::vector<PendingTensor>{}; }).empty());

@@ -32,7 +32,7 @@ using Wait = BulkTransport::Wait;
 
 constexpr std::chrono::seconds kPatience{60};
 
-/// Waits until `meanwhile` fails, like a transport whose peers never connect.
+/// Imitates a transport whose peers never connect: waits until `meanwhile` fails.
 Status wait_in_vain(const Wait& wait) {
     const auto deadline = Clock::now() + kPatience;
     while (Clock::now() < deadline) {
@@ -110,7 +110,7 @@ struct Leaving {
         text.resize(static_cast<std::size_t>(::pread(log.value(), text.data(), text.size(), 0)));
         return text;
     }
-    /// Lets ruedarun say how rank 1 has ended.
+    /// Imitates ruedarun, which informs this rank how rank 1 has ended.
     void hear(base::LauncherNotification::Kind kind, const std::string& text) {
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
@@ -209,7 +209,7 @@ TEST_CASE("a rank that has left before is no reason to end the wait at the end o
     Leaving rank;
     rank.hear(base::LauncherNotification::Kind::ended_well, "rank 1 ended");
     rank.transport.body = [](const Wait& wait) {
-        // this time is longer than a notification of a failure needs to take effect
+        // by then, a notification of a failure would have had its effect
         for (const auto until = Clock::now() + 1300ms; Clock::now() < until; std::this_thread::sleep_for(1ms)) {
             RUEDA_RETURN_IF_FAILED(wait.meanwhile());
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests with which secret the leaders of a job and of a process set connect. The ranks are threads, each of which
-// counts as a host.
+// Tests which secret the leaders use to connect: for the whole job, and for a process set. The ranks are threads, and
+// each of them counts as a host.
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>

@@ -13,7 +13,7 @@ namespace {
 
 struct Aborting {
     base::AbortBlock<ExploredAtomics> block;
-    /// Stands for the reason's text, which a rank writes before it raises the abort.
+    /// Stands for the text of the abort's reason. A rank writes this text before it raises the abort.
     std::array<ExploredPlain<std::uint32_t>, 2> before;
     std::array<bool, 2> won{};
     std::array<std::string, 2> read;

@@ -7,8 +7,8 @@
 #include "tests/core/interleavings/explored_set.hpp"
 #include "tests/support/explorer/check_passed.hpp"
 
-/// Tests of direct announcements, which no counter counts. In every interleaving, either all members complete the
-/// operation by direct announcements, or no member does.
+/// Tests of direct announcements: no counter counts them, so the members look at the announcements themselves. In every
+/// interleaving, either all members complete the operation by direct announcements, or no member does.
 namespace rueda::core::test {
 namespace {
 
@@ -108,7 +108,7 @@ TEST_CASE("directly, counted and with changed metadata in turns, while places ch
                 }
                 own.run();
             }
-            own.announce(a, vector_of(4));  // both ranks announce changed metadata, so they give up the slot
+            own.announce(a, vector_of(4));  // both ranks announce changed metadata, so the name loses its slot
             own.run();
             own.announce(a, vector_of(4));
             own.run();

@@ -43,8 +43,8 @@ inline Metadata vector_of(std::int64_t elements) {
     return metadata;
 }
 
-/// ShippedSteps has these members as constants. Here they are variables, so that a test can choose a wrong order of the
-/// steps.
+/// Steps of the protocol that a test can change. In ShippedSteps these members are constants. Here they are variables,
+/// so that a test can choose a wrong order of the steps.
 struct Steps {
     bool called_before_append = ShippedSteps::called_before_append;
     std::memory_order end_of_announcements = ShippedSteps::end_of_announcements;
@@ -100,7 +100,7 @@ private:
 
 public:
     NegotiationMemory<ExploredAtomics> memory;
-    const Log<ExploredAtomics> log;  ///< used only for reading, because each thread that appends has its own Log
+    const Log<ExploredAtomics> log;  ///< used only for reading; each appending thread has its own Log
     /// Stands for the content of an announcement in its place (the memory of this announcement). The race detector
     /// cannot see the plain members of a place, so the tests access this variable whenever the shipped code accesses
     /// those members.
@@ -115,7 +115,7 @@ public:
     /// lengthen the search.
     bool somebody_joins = false;
     Steps steps;
-    /// Stands for the registrar's tables. Each growth of the tables writes this variable.
+    /// Stands for the registrar's tables. This variable is written whenever the tables grow.
     ExploredPlain<std::uint32_t> tables;
 };
 
@@ -128,7 +128,7 @@ public:
     struct Event {
         Ending ending;
         std::size_t name;
-        std::uint32_t operation;  ///< the number of the operation among those with this name, from 0
+        std::uint32_t operation;  ///< counts the operations with this name, from 0
         [[nodiscard]] bool operator==(const Event&) const = default;
     };
 
@@ -149,9 +149,8 @@ public:
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void join() { set_joined(set_.memory, rank_); }
-    /// Stands in for an operation of the other rank, as a joined rank does in a set of two ranks: if the other rank has
-    /// announced a bound name, this rank also announces the name, but contributes no data. Returns whether this rank
-    /// announced.
+    /// Announces a bound name for an operation of the other rank, but contributes no data. A joined rank does the same
+    /// in a set of two ranks. Only announces if the other rank has announced. Returns whether this rank announced.
     bool stand_in(std::size_t name) {
         Tensor& tensor = tensors_[name];
         if (tensor.pending || tensor.slot == kNoSlot ||
@@ -236,7 +235,7 @@ private:
         std::uint32_t slot = kNoSlot;
         std::uint64_t generation = 0;
         std::uint64_t counted = 0;
-        std::uint32_t ticket = 0;  ///< the number of an unanswered full announcement
+        std::uint32_t ticket = 0;  ///< identifies a full announcement that was not answered yet
         std::uint32_t operations = 0;
         bool pending = false;
         Metadata metadata;

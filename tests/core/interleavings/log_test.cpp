@@ -22,7 +22,7 @@ using Batches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 struct Reading : ExploredSet {
     Reading() : ExploredSet(kTiny) {}
     std::array<Log<ExploredAtomics>, 2> appenders{Log<ExploredAtomics>(memory, 0), Log<ExploredAtomics>(memory, 1)};
-    /// Indexed by slot; stands for the plain members of an entry.
+    /// One variable for each position in the ring. It stands for those members of an entry that are not atomic.
     std::array<ExploredPlain<std::uint32_t>, kRing> tensor;
     std::array<Batches, 2> seen;
     std::uint64_t first = 0;
@@ -67,8 +67,8 @@ void require_same_batches(Reading& s) {
     RUEDA_EXPLORER_REQUIRE(s.seen[0] == s.seen[1]);
 }
 
-/// Fills the ring and reads it completely in batches of `batch` entries, so that the next entry starts the second
-/// round.
+/// Fills the ring, and reads all its entries in batches of `batch` entries. The next entry then overwrites the first
+/// one.
 void come_round(Reading& s, std::uint64_t batch) {
     for (std::uint64_t position = 0; position < kRing; ++position) {
         s.appenders[0].append(allreduce_of(0));
@@ -112,8 +112,8 @@ TEST_CASE("a batch that is appended as a whole is seen as a whole", "[unit]") {
 }
 
 TEST_CASE("an end from the previous round of the ring is not taken for the end of a batch", "[unit]") {
-    // The ring still contains a batch end from its previous round. With batches of 8, this end equals the position at
-    // which the next batch begins.
+    // The ring still contains a batch end from its previous round. With batches of 8, this old batch end is equal to
+    // the position at which the next batch begins.
     for (const std::uint64_t batch : {1U, 8U}) {
         // The position at which the batch begins, or kNowhere if the appender does not know it.
         const std::uint64_t known = batch == 1 ? Log<ExploredAtomics>::kNowhere : kRing;

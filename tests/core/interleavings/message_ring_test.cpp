@@ -26,7 +26,7 @@ constexpr std::uint64_t kRing = 256;
 /// A record fills two of the ring's four cache lines, so the third record has to wait for space.
 constexpr std::uint64_t kRecord = 64;
 
-/// The steps of a rank. A test can leave out each of them.
+/// The steps that a rank takes to avoid a lost wake-up. A test can leave out each of them.
 struct Way {
     bool says_that_it_starves = true;
     bool looks_after_starving = true;
@@ -71,7 +71,8 @@ void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& ha
 void write(Ranks& r, std::uint64_t records) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     std::uint64_t written = 0;
-    // The writer tries to write once at the beginning, and again each time the reader knocks at the writer's door.
+    // The writer tries to write once at the beginning. It tries again each time the reader notifies it (knocks at its
+    // door).
     bool first = true;
     wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
         bool has_room = knocked || std::exchange(first, false);
@@ -122,7 +123,8 @@ TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, an
     }
 }
 
-/// Runs a writer that finds the ring full, with only the steps in `way`. The tests show that each step is necessary.
+/// Runs a writer that finds the ring full. It takes only the steps in `way`. The tests show that each step is
+/// necessary.
 Exploration starve(const Way& way, Orders memory) {
     return explore<Ranks>([](Ranks& r) { r.state.written.store(kRing, std::memory_order_relaxed); },
                           // These are the steps of MessageRingWriter::reserve() with a full ring, and of the sleep

@@ -58,7 +58,8 @@ public:
         }
     }
 
-    /// Functions that wake another rank get this rank's `attention_`, because the model has no other rank.
+    /// Functions that wake another rank call this function. It returns this rank's `attention_` for every rank, because
+    /// the model has only one rank.
     [[nodiscard]] auto attention_of() {
         return [this](std::uint32_t) -> auto& { return attention_; };
     }
@@ -134,7 +135,8 @@ public:
 
     // ---- another rank ----
 
-    /// Acts as another rank that announces the operation last: it publishes the call and wakes this rank for the batch.
+    /// Acts as another rank, which announces the operation last. It publishes the call of the operation, and wakes this
+    /// rank for the batch.
     void call(std::uint32_t operation) {
         while (submitted_[operation].load(std::memory_order_acquire) == 0) {
             ExploredAtomics::pause();
@@ -268,7 +270,7 @@ private:
     Word changed_;  ///< whether the change was made
     Word message_;  ///< whether a message waits to be sent by the next turn (pass of the engine)
     Word tail_;
-    Word cursor_;  ///< a copy of next_ that other threads can read
+    Word cursor_;  ///< a copy of next_, which other threads can read (they cannot read next_ itself)
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;
@@ -332,8 +334,8 @@ Scenario left_behind() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The scenario of left_behind() from a later point: both operations are submitted, and the caller has seen that its
-/// operation is not done. Beginning at this point saves two preemptions.
+/// Like left_behind(), but begins later: both operations are already submitted, and the caller has seen that its
+/// operation is not done. This later beginning saves two preemptions.
 Scenario about_to_wait() {
     return {.before =
                 [](Model& model) {
@@ -402,8 +404,7 @@ Scenario polled() {
                         },
                         background, [](Model& model) { model.call(0); }}};
 }
-/// The scenario of polled() from a later point: the caller has polled, and the background thread attends to the
-/// operation.
+/// Like polled(), but begins later: the caller has already polled, and the background thread attends to the operation.
 Scenario polled_asleep() {
     return {.before =
                 [](Model& model) {
@@ -453,8 +454,8 @@ Scenario read_for_others() {
                             model.stop();
                         }}};
 }
-/// The scenario of read_for_others() with a second caller. This caller may make the background thread go to sleep, and
-/// then find its own operation done.
+/// Like read_for_others(), but with a second caller. This second caller may let the background thread go to sleep, and
+/// may then find its own operation done.
 Scenario read_beside_two_callers() {
     return {.threads = {[](Model& model) {
                             model.submit_last(0, /*blocking=*/true);

@@ -31,7 +31,7 @@ struct Ending2 : RanksOf<2> {
     }
 };
 
-/// A bound name (a name with a slot) is announced in its slot. A new name is announced in full.
+/// A name that has a slot is announced in this slot. A new name needs a full announcement, which contains the name.
 TEST_CASE("a shutdown against an announcement: it fails in its slot, or is refused", "[unit]") {
     const std::size_t name = GENERATE(std::size_t{a}, std::size_t{b});
     std::array<bool, 4> seen{};

@@ -25,8 +25,8 @@ struct Way {
     std::memory_order state = std::memory_order_seq_cst;
     bool looks_after_state = true;
     bool ticket_first = true;
-    bool unrung_after_ticket = true;  ///< if false, the sleeping thread resets the bell (the word by which it is woken)
-                                      ///< before it takes the futex ticket
+    bool unrung_after_ticket = true;  ///< false: the sleeping thread marks itself as not woken before it reads the
+                                      ///< futex's ticket (value), and not after
 };
 
 struct Sleeping : ExploredSet {
@@ -195,7 +195,8 @@ TEST_CASE("a background thread is woken however many ring, by one system call", 
     CHECK(most == 2);
 }
 
-/// A variable, and an event with which a thread waits until another thread of its process changes the variable.
+/// A variable, and an event for its changes. A thread waits for the event until another thread of its process changes
+/// the variable.
 struct Event {
     base::BasicLocalEvent<ExploredAtomics> event;
     ExploredAtomics::Atomic<std::uint32_t> changed;

@@ -35,7 +35,7 @@ TEST_CASE("an arrival during a reclaim is either counted or sent away, never bot
             RUEDA_EXPLORER_REQUIRE(s.count(EntryKind::retire) == (ArrivalCount::is_retired(word) ? 1U : 0U));
             RUEDA_EXPLORER_REQUIRE(s.memory.header().requests.load() == 0);
             // An announcement in a slot is refused only if the slot was retired (taken back) before the announcement.
-            // The name then gets a new slot number.
+            // After such a refusal, the name gets a new slot number.
             RUEDA_EXPLORER_REQUIRE(s.ranks[0].sent_away == (ArrivalCount::is_retired(word) ? 1U : 0U));
             int waiting = 0;
             for (std::uint32_t slot = kSlotOfA + 1; slot < 24; ++slot) {
@@ -72,8 +72,8 @@ Exploration reclaim_while_calling(bool same_order, const Steps& steps) {
 }
 
 TEST_CASE("every name is called once, with or without a reclaim", "[unit]") {
-    // If both ranks announce "a" first, the rank that arrives last may not yet have appended the call when the other
-    // rank takes slots back.
+    // Both ranks announce "a" first. The rank that arrives last must append the call. It may not have done so when the
+    // other rank takes slots back.
     for (const bool same_order : {false, true}) {
         check_passed(reclaim_while_calling(same_order, {}));
     }
@@ -221,7 +221,8 @@ TEST_CASE("metadata changes on one rank or on both: one resolve, one outcome, an
     }
 }
 
-/// The table has one slot, which is in use, so it grows for the new names. The registrar may take back the slot of "d".
+/// The table has one slot, which is in use. So the table grows for the new names. The registrar may take back the slot
+/// of "d".
 template <std::uint32_t members>
 struct FirstSight : RanksOf<members> {
     FirstSight()

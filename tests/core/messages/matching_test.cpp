@@ -31,8 +31,8 @@ MessageArrival arrival(int sender, std::int32_t tag, std::int32_t set, std::uint
     return made;
 }
 
-/// Compares Matching with the simplest model of its rule: a receive gets the first matching message that no other
-/// receive took.
+/// Compares Matching with the simplest implementation of its rule: a receive gets the first matching message that no
+/// other receive took.
 TEST_CASE("random messages and receives are matched to the first that fits", "[unit]") {
     std::mt19937 random(3);
     for (int round = 0; round < 200; ++round) {
@@ -93,7 +93,7 @@ TEST_CASE("the sender of a whole message that is kept is notified once", "[unit]
     CHECK((untold[0].sender == 1 && untold[0].id == 1 && untold[1].sender == 2 && untold[1].id == 1));
     CHECK_FALSE(matching.has_untold());
     CHECK(matching.take_untold().empty());
-    // A sender must be told that its message is kept, unless a receive takes the message before that.
+    // If no receive takes a message, its sender must be told that the message is kept.
     matching.keep(arrival(0, 1, 0, 9, /*whole=*/true));
     CHECK(matching.arrival_for(receive(0, 1, kWorld).request).has_value());
     CHECK_FALSE(matching.has_untold());

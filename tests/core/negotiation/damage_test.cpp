@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests with shared tables that no correct rank would write. Every function that reads such a table must return and
-// report the damage.
+// Tests functions that read shared tables. The tables contain values that no correct rank would write. Every such
+// function must return and report the damage.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -92,7 +92,7 @@ TEST_CASE("the table of slots is compared with what is possible") {
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 1000;
           }) == kDamaged + std::string("it has slot 1000, of 16"));
-    CHECK(damaged([](Members& set) {  // all 16 slots are free, but the list of retired slots also has an entry
+    CHECK(damaged([](Members& set) {  // one slot is in the list of retired slots, although all 16 are free
               set.header().retired_count = 1;
               set.memory().retired_slot(0) = 4;
               set.header().free_count = 16;

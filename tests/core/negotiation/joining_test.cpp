@@ -37,7 +37,7 @@ TEST_CASE("a bound allreduce is called without the ranks that have joined, and k
         CHECK(set.entries().back().bytes == 12);
         CHECK(set.memory().arrivals(slot).called.load() == generation * 3);
     }
-    set.call(slot, 4);  // after the join, the operation in the slot is called as before
+    set.call(slot, 4);  // after the join, all members execute the slot's operation as before
 }
 
 TEST_CASE("the other ranks' new metadata are called, and only those can disagree") {
@@ -91,7 +91,7 @@ TEST_CASE("an operation that needs every rank reports the joined ranks as missin
     REQUIRE(set.resolve(2, 1, 1).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::lacks_joined);
     CHECK(set.memory().record(1).state == static_cast<std::uint32_t>(SlotState::bound));
-    // A barrier is called even if a member has joined.
+    // A barrier is executed even if a member has joined, because it needs no data.
     Metadata barrier;
     barrier.operation = static_cast<std::uint8_t>(collectives::Operation::barrier);
     REQUIRE(set.arrive_at(0, 2, 1, 1, &barrier) == Arrival::counted);

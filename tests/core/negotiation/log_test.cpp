@@ -71,7 +71,8 @@ TEST_CASE("an appender that begins a batch can close it behind its entry") {
     Log<Atomics> log(set.memory());
     CHECK(log.append({EntryKind::call, 1}, 0) == 0);
     CHECK(log.end_of_batch(0) == 1);
-    CHECK(log.append({EntryKind::call, 2}, 5) == 1);  // the batch does not begin at position 5
+    // the entry says that its batch begins at position 5, which is wrong
+    CHECK(log.append({EntryKind::call, 2}, 5) == 1);
     CHECK(log.end_of_batch(1) == Log<Atomics>::kOpen);
 }
 

@@ -142,8 +142,8 @@ public:
         REQUIRE(last.kind == EntryKind::first_call);
         return last.slot;
     }
-    /// Lets all members announce the next generation of a bound slot. Then appends the call of the operation to the
-    /// log, as the member that announces last does.
+    /// Lets all members announce the next generation (use) of a slot that has a name. Then appends the call of the
+    /// operation to the log, as the member that announces last does.
     void call(std::uint32_t slot, std::uint64_t generation) {
         for (std::uint32_t member = 0; member + 1 < extent().members; ++member) {
             REQUIRE(arrive_at(member, slot, generation) == Arrival::counted);
@@ -189,7 +189,7 @@ public:
         return all;
     }
 
-    Status growth;  ///< the answer when the registrar asks whether the table of slots may grow
+    Status growth;  ///< the registrar asks whether the table of slots may grow; this is the answer
     bool no_memory_to_ask = false;
     std::vector<std::uint64_t> asked_bytes;
 
@@ -211,7 +211,8 @@ private:
     }
 
     std::size_t memory_bytes_;
-    std::unique_ptr<std::byte, Unmap> block_;  // filled with zeros; shared with child processes that play members
+    // zeros at the beginning; shared with child processes that act as members
+    std::unique_ptr<std::byte, Unmap> block_;
     std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
 };
 

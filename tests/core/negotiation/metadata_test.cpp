@@ -89,7 +89,7 @@ TEST_CASE("a mismatch of two calls on GPUs does not name the dtype of the exchan
         mismatch_of("table", std::vector{rows, direct}).message() ==
         "tensor 'table': the ranks disagree about who allocates the output: rank 0: rueda.torch, after an exchange of "
         "the numbers of rows; rank 1: the caller");
-    // a tensor of the CPU differs in the device, which comes first
+    // The third rank's tensor is on the CPU. The error names only the device, because the device is compared first.
     Metadata cpu = direct;
     cpu.device = 0;
     CHECK(mismatch_of("table", std::vector{rows, direct, cpu}).message() ==
@@ -101,7 +101,7 @@ TEST_CASE("bytes of a tensor") {
     CHECK(bytes_of(allreduce_of({3, 4}, DType::int64)) == 96);
     CHECK(bytes_of(allreduce_of({}, DType::bfloat16)) == 2);
     CHECK(bytes_of(allreduce_of({3, 0, 4})) == 0);
-    // The number of rows is open, so the result is the size of one row.
+    // The number of rows is unknown. Therefore the result is the size of one row.
     CHECK(bytes_of(allreduce_of({Metadata::kAnyExtent, 5})) == 20);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("bytes that no working rank writes are recognized") {
         [](Metadata& m) { m.shape[1] = -1; },
         [](Metadata& m) { m.compression = 3; },
         [](Metadata& m) { m.device = 3; },
-        [](Metadata& m) { m.device = kRowsOfDevice; },  // an allreduce exchanges no numbers of rows
+        [](Metadata& m) { m.device = kRowsOfDevice; },  // wrong: in an allreduce, the ranks exchange no numbers of rows
         [](Metadata& m) {
             m.operation = 7;
             m.ndim = 0;

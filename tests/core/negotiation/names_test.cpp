@@ -51,8 +51,8 @@ TEST_CASE("probing goes on at the first bucket behind the last") {
     REQUIRE(set.announce_in_full(0, same, allreduce_of({3})).value() == 1);
     CHECK(set.memory().name_bucket(31) == 4 + 1);
     CHECK(set.memory().name_bucket(0) == 5 + 1);
-    // The name is found in bucket 0. The error names its slot, because a bound name must not be announced in full
-    // again.
+    // The registrar finds the name in bucket 0. A name with a slot must not be announced in full again, so the
+    // announcement fails. The error text contains the slot that belongs to the name.
     CHECK(set.announce_in_full(0, same, allreduce_of({3})).status().message() ==
           "rank 0 announced '" + same + "' in full, but its slot 5 is in state 2");
 }

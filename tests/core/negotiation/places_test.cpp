@@ -8,7 +8,8 @@
 #include "core/negotiation/direct.hpp"
 #include "tests/core/negotiation/members.hpp"
 
-/// Tests the addresses of places: where each member writes its announcement of a slot in each generation.
+/// Tests the addresses of places (the memory for announcements). A place depends on the member, the slot, and the
+/// generation (use of the slot).
 namespace rueda::core::test {
 namespace {
 

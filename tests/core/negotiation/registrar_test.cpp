@@ -75,7 +75,7 @@ TEST_CASE("members that disagree at first sight get a mismatch, and the name is 
     CHECK(set.entries()[0].kind == EntryKind::mismatch);
     CHECK(set.entries()[0].slot == 4);
     CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::retired));
-    // The announced metadata stay in the slot for the error message.
+    // The slot keeps the announced metadata, because the error message needs them.
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 1, 0).shape[0] == 4);
     CHECK(Registrar<Atomics>::announced_metadata(set.memory(), 4, 2, 0).shape[0] == 3);
     CHECK(set.bind("weight", allreduce_of({5})) == 5);
@@ -251,7 +251,7 @@ TEST_CASE("metadata that no working rank writes is not compared, and its rank is
 TEST_CASE("a mailbox fills while another rank is the registrar, which then handles all of it") {
     Members set(kThree);
     const Metadata metadata = allreduce_of({3});
-    set.header().requests.store(1);  // plays a slow registrar: rank 2 holds the role and does nothing
+    set.header().requests.store(1);  // imitates a slow registrar: rank 2 is the registrar but does nothing
     for (int i = 0; i < 4; ++i) {
         CHECK(set.announce_in_full(0, fmt::format("t{}", i), metadata).value() == 0);
     }

@@ -44,7 +44,8 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(set.arrive_at(1, 4, 1) == Arrival::retired);
 
     set.catch_up(0);
-    set.memory().cursor(1).position.store(4);  // member 1 has read only the first retirement
+    // of the log, member 1 has read only the entry about the first retired slot
+    set.memory().cursor(1).position.store(4);
     REQUIRE(set.announce_in_full(0, "e", metadata).is_ok());
     CHECK(state_of(set, 4) == SlotState::first_sight);
     CHECK(state_of(set, 6) == SlotState::retired);
@@ -106,7 +107,7 @@ TEST_CASE("a refused operation is refused on every member, also when there is a 
         REQUIRE(set.announce_in_full(1, name, metadata).value() == 1);
     }
     set.catch_up();
-    // All four slots are idle. Member 0 announces "e" again before member 1 has announced "e" at all.
+    // All four slots are idle. Member 0 announces "e" for the second time. Member 1 has not announced "e" yet.
     CHECK(set.announce_in_full(0, "e", metadata, 1, 2).value() == 4);
     CHECK(set.entries().back().kind == EntryKind::retire);
     CHECK(set.registrar(0).waits_for_readers() != 0);
@@ -195,7 +196,7 @@ TEST_CASE("a burst of new names waits for the readers of the retirements, not fo
     for (const char* name : {"a", "b", "c", "d"}) {
         set.bind(name, metadata);
     }
-    set.catch_up(0);  // member 1 has not read the log
+    set.catch_up(0);  // member 1 has not read the log yet, so the slots cannot be used again
     const std::size_t before = set.entries().size();
     for (const char* name : {"e", "f", "g"}) {
         CHECK(set.announce_in_full(0, name, metadata).is_ok());
@@ -277,7 +278,7 @@ TEST_CASE("the table doubles when nothing is idle, after the memory was asked fo
     while (names < 13) {
         REQUIRE(announce_next().is_ok());
     }
-    CHECK(set.header().slot_limit == 20);  // the address space of the table limits its growth
+    CHECK(set.header().slot_limit == 20);  // the reserved address space does not allow a larger table
     CHECK(set.asked_bytes == std::vector<std::uint64_t>{8 * per_slot, 4 * per_slot});
     CHECK(set.header().high_slot.load() == 17);
 }
@@ -308,7 +309,7 @@ TEST_CASE("while the table can grow, only what was not called for long is taken 
     CHECK(set.bind("d", metadata) == 7);
     CHECK(state_of(set, 4) == SlotState::retired);
     CHECK(state_of(set, 5) == SlotState::bound);
-    CHECK(state_of(set, 6) == SlotState::bound);  // the slot of the new name
+    CHECK(state_of(set, 6) == SlotState::bound);  // slot 6 belongs to the new name
     CHECK(set.header().slot_limit == 8);
 }
 
@@ -330,7 +331,8 @@ TEST_CASE("a name can come back after its number was given to another one") {
                          std::string_view(page.name, page.name_bytes) != name));
             }
         }
-        // A bound name must not be announced in full again, so a mismatch releases the names before the next round.
+        // A name that has a slot must not be announced by its name again. Therefore the test causes a mismatch, which
+        // releases the names before the next round.
         for (std::uint32_t slot = 4; slot < 8; ++slot) {
             if (state_of(set, slot) == SlotState::bound) {
                 const Metadata changed = allreduce_of({7});

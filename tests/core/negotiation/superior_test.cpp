@@ -43,12 +43,13 @@ TEST_CASE("an alltoall of several hosts leaves its splits nowhere in the arena")
     const auto served = set.registrar(0).serve();
     INFO(served.status().message());
     REQUIRE(served.is_ok());
-    // This set's table has no attachments, so the memory behind the table must stay unchanged.
+    // The table of this set has no attachments, so nothing may be written to the memory behind the table.
     CHECK(std::all_of(attachments.begin(), attachments.end(), [](std::byte byte) { return byte == kUntouched; }));
 }
 
 /// A member settles when it has joined and has no own operation pending. When the last member of a host settles, the
-/// leader is notified. The leader ends the join after the root of the tree has decided this.
+/// leader is notified. The leader ends the join only after the root of the leaders' tree has decided that the join
+/// ends.
 TEST_CASE("on several hosts the root ends the joins") {
     constexpr NegotiationExtent kExtent = {.members = 2,
                                            .unnamed_slots = 4,
@@ -80,7 +81,8 @@ TEST_CASE("on several hosts the root ends the joins") {
         set_joined(set.memory(), 0);
         CHECK(header.last_joined.load() == 1);  // member 0 joined last
 
-        // Before the join ends, the joined members must stand in for operations that other hosts announced.
+        // Other hosts announced operations before the join ended. The joined members must announce these operations,
+        // too, but without data ("stand in").
         const std::uint64_t asked = registrar.append_wanted(kNoSlot, 1);
         CHECK(set.entries().back().kind == EntryKind::wanted);
         CHECK(asked == set.log_end());

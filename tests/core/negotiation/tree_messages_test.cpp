@@ -282,8 +282,8 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
-        // A rank must appear only once in the claims and in the lists `joined` and `uncounted`. So the ranks of two
-        // claims are moved to these lists.
+        // A rank may appear only once, either in a claim or in `joined` or in `uncounted`. To fill these two lists, the
+        // ranks of two claims are moved into them.
         longest.joined.swap(longest.claims[0].ranks);
         longest.uncounted.swap(longest.claims[1].ranks);
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));

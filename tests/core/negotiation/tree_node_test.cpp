@@ -133,8 +133,8 @@ TEST_CASE("later the id is enough, and the name is not sent again") {
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
-    // Host 1 has the children 3 and 4. In each run, a different host has released the id: a leaf, an inner host, or the
-    // root.
+    // Host 1 has the children 3 and 4. In each run, another host has released the id. This is a leaf, an inner host or
+    // the root.
     for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
         Leaders leaders({.hosts = 5, .radix = 2});
         give_ids(leaders, {allreduce_of({3})});
@@ -207,7 +207,7 @@ TEST_CASE("hosts that agree on an impossible operation all learn the reason, by 
     refused(by_call(0), "", 1);
     give_ids(leaders, {allreduce_of({8})});
     refused(by_id(1), "a", 0);
-    leaders.announce_everywhere(by_id(1));  // an announcement by id stands for the metadata of the previous call
+    leaders.announce_everywhere(by_id(1));  // an announcement by id has the metadata of the previous call
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
 }
@@ -221,7 +221,7 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
     gathered.operation = static_cast<std::uint8_t>(collectives::Operation::allgather);
     Leaders leaders({.hosts = 3, .ranks_per_host = 2});
     leaders[0].announce({by_name("g"), {{group, {{0, 1}}}}, {{0, {3, 2}}}});
-    // The 7 is a number of rows. No leader may read it as a group's number of members.
+    // Here 7 is a number of rows. No leader may mistake it for a group's number of members.
     leaders[1].announce({by_name("g"), {{group, {{2, 2}}}, {gathered, {{3, 3}}}}, {{1, {3, 7}}}});
     leaders[2].announce({by_name("g"), {{allreduce_of({4}), {{4, 5}}}}, {}});
     leaders.run();
@@ -351,8 +351,8 @@ TEST_CASE("an id is kept while some host has announced the name again, and all h
         leaders.run();
     }
     CHECK(leaders.only_decision().id == 1);
-    // For each use of the id, the root counts the hosts that have released the id. After one release, other hosts still
-    // hold the id.
+    // After each use of the id, the root counts how many hosts have released the id. Here only one host has released
+    // it, so the root must decide nothing.
     leaders[2].release(1);
     leaders.run();
     CHECK(leaders.decisions().empty());
@@ -474,7 +474,7 @@ TEST_CASE("while two batches are not executed, ready tensors wait and are added,
     CHECK(announce(3).empty());
     CHECK(announce(4).empty());
     CHECK(leaders[0].pending().size() == 2);
-    leaders[0].executed(2 + 1);  // the two calls of give_ids() and one call after them
+    leaders[0].executed(2 + 1);  // the root has executed three calls: two from give_ids(), and one after them
     leaders.run();
     const std::vector<Decision> joined = leaders.decisions();
     CHECK(ids_of(joined) == Ids{3, 4});
@@ -482,7 +482,7 @@ TEST_CASE("while two batches are not executed, ready tensors wait and are added,
     CHECK(announce(5).empty());
     CHECK(announce(6).empty());
     CHECK(announce(7).empty());
-    CHECK(announce(8) == Ids{5, 6, 7, 8});  // the four tensors have 32 bytes, which is the threshold
+    CHECK(announce(8) == Ids{5, 6, 7, 8});  // the four tensors together have 32 bytes, which is the batch's threshold
 }
 
 TEST_CASE("operations outside of batches keep their place in the order") {
@@ -619,7 +619,8 @@ TEST_CASE("a host that learns of the shutdown no longer sends what it had not ye
     leaders[1].shut_down(2);
     leaders[0].shut_down(0);
     REQUIRE(leaders.deliver(1, 0, *first).is_ok());
-    CHECK(leaders.run() == 1);  // the decision and its acknowledgement are in one message; nothing goes up the tree
+    // one message contains the decision and its acknowledgement; no message goes up the tree
+    CHECK(leaders.run() == 1);
     CHECK(leaders.only_decision().rank == 0);
 }
 

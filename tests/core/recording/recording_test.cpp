@@ -216,7 +216,7 @@ TEST_CASE("a receive counts as blocking if the program waits for it at once", "[
             rank.runtime().wait(completion, -1).throw_if_failed();
             return found;
         };
-        // The system may stop the thread between the two calls, so there are several attempts.
+        // The system may suspend the thread between its two calls. Therefore the test makes several attempts.
         constexpr int kAttempts = 20;
         int blocking = 0;
         for (int attempt = 0; attempt < kAttempts; ++attempt) {

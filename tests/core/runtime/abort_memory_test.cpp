@@ -84,7 +84,8 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
         const FailingAllocation failing(successes);
         try {
             static_cast<void>(runtime.shutdown());
-            // The C interface turns this exception into an error. The caller may then call shutdown again.
+            // In a program, the C interface turns the exception std::bad_alloc into an error. The caller may then call
+            // shutdown again.
         } catch (const std::bad_alloc&) {
             RUEDA_RANK_CHECK(failing.has_failed());
         }

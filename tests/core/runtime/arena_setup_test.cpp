@@ -62,7 +62,8 @@ TEST_CASE("with less memory smaller inputs travel, and in fewer slots, before no
             more = less;
         }
     }
-    // With less memory, the payloads first become smaller. With even less memory, their number also becomes smaller.
+    // Payloads are the parts of the arena for inputs in announcements. With less memory, the payloads first become
+    // smaller. With even less memory, there are also fewer of them.
     CHECK(planned(2, 24 * base::kMiB).payload_slots == 256);
     CHECK(planned(2, 24 * base::kMiB).payload_bytes == 16 * base::kKiB);
     CHECK(planned(2, 14 * base::kMiB).payload_bytes == 8 * base::kKiB);

@@ -137,7 +137,7 @@ TEST_CASE("calls come in the order in which they were handed over, and none is l
             calls[static_cast<std::size_t>(i)].order = &order;
             calls[static_cast<std::size_t>(i)].number = i;
             if (i == 99) {
-                thread.stop();  // from now on, the thread that hands over a call makes the call itself
+                thread.stop();  // the callback thread has stopped, so from now on hand_over() makes the calls itself
             }
             thread.hand_over(calls[static_cast<std::size_t>(i)]);
         }
@@ -206,7 +206,8 @@ void success_and_failure(RankContext& context) {
     const auto self = std::this_thread::get_id();
     std::vector<float> values(1000, 1);
     if (context.rank() == 0) {
-        // The callback is registered before the other ranks start the operation, so a thread of Rueda calls it.
+        // The callback is registered before the other ranks start the operation. Therefore a thread of Rueda calls the
+        // callback.
         const Handle late = rueda::allreduce_async("late", std::span(values), {.op = ReduceOp::sum});
         auto told = told_of(late);
         context.phase("asked");
@@ -277,8 +278,8 @@ void chain_and_wait(RankContext& context) {
     context.phase("started");
     done.wait();
     RUEDA_RANK_EQUAL(refusals, std::string("refused refused refused refused refused refused refused "));
-    // There were 11 allreduces. Each of them summed the equal values of two ranks, so it doubled the value. The next
-    // allreduce shows that no refused operation is still pending.
+    // There were 11 allreduces. Each allreduce doubled the value, because it added the equal values of two ranks. The
+    // next allreduce shows that no refused operation is still pending.
     RUEDA_RANK_EQUAL(value, 2048.0F);
     rueda::allreduce("after", std::span(&value, 1), {.op = ReduceOp::max});
     rueda::shutdown();

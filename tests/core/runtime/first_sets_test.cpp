@@ -48,14 +48,14 @@ void use_jobs(RankContext& context) {
                                  rueda::allreduce(slot, std::span(&value, 1), {.process_set = set});
                              }) != "accepted");
         }
-        // Each job's pair has other ranks than the pair of the previous job.
+        // In each job, the set contains another pair of ranks than in the previous job.
         const ProcessSet pair = rueda::add_process_set({job % 3, (job + 1) % 3});
         RUEDA_RANK_CHECK(is_new(used, pair));
         if (pair.included()) {
             RUEDA_RANK_EQUAL(sum_in(pair), static_cast<float>(job % 3 + (job + 1) % 3 + 2));
         }
         old = {pair};
-        if (context.rank() < 2) {  // only ranks 0 and 1 know these sets
+        if (context.rank() < 2) {  // only ranks 0 and 1 create and know this set
             const ProcessSet alone = rueda::add_process_set_among({0, 1});
             RUEDA_RANK_CHECK(is_new(used, alone));
             RUEDA_RANK_EQUAL(sum_in(alone), 3.0F);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank appends a log entry that no correct rank would append. The other rank must report this entry when it reads the
-// entry, and each pending operation must end exactly once. Also tests which errors a rank takes from the log after an
-// abort. One thread plays both ranks.
+// A rank appends a log entry that no correct rank would append. When the other rank reads this entry, it must report
+// it. Each pending operation must end exactly once. Also tests which errors a rank takes from the log after an abort.
+// One thread plays both ranks.
 #include <unistd.h>
 
 #include <array>
@@ -80,7 +80,7 @@ public:
     void submit(std::uint32_t rank, Operation& operation, const char* name = "lie") {
         REQUIRE(sets_[rank]->submit(name, operation.request, operation.completion, core::Urgency::background).is_ok());
     }
-    /// Executes one operation on both ranks, so that its name has a slot.
+    /// Executes one operation on both ranks, so that the operation's name gets a slot.
     void do_it(bool gathers) {
         Operation first(gathers);
         Operation second(gathers);

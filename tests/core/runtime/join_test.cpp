@@ -188,7 +188,8 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
         constexpr std::size_t kResident = 3'000;
         auto memory = client.allocate(kResident * sizeof(double));
         memory.status().throw_if_failed();
-        std::mt19937 same(seed);                                              // the same numbers on all ranks
+        // this generator yields the same numbers on all ranks
+        std::mt19937 same(seed);
         std::mt19937 own(seed * 100 + static_cast<unsigned>(client.rank()));  // different numbers on each rank
         for (int round = 0; round < 4; ++round) {
             Batches batches;
@@ -220,7 +221,7 @@ std::uint64_t resident_batches(RuntimeClient& client) {
     return client.runtime().arena()->progress(rank).resident.load(std::memory_order_acquire);
 }
 
-constexpr std::ptrdiff_t kElements = 12'000;  // too many elements for the announcement
+constexpr std::ptrdiff_t kElements = 12'000;  // so many elements that the input does not fit into the announcement
 
 /// Starts an allreduce for each tensor, and pauses between the starts as if it computed. Then polls until all of them
 /// are done. So only the rank in join() waits inside Rueda.
@@ -271,9 +272,9 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
     CHECK(result.passed());
 }
 
-/// Each rank starts a group that no other rank starts, and then joins. The ranks first agree on the number of the
-/// group's members, and announce the members only then. So the members may still be pending when the rank joins. The
-/// join must still succeed. The result of the group is then the rank's own values.
+/// Each rank starts a group that no other rank starts, and then joins. Before the ranks announce the members of the
+/// group, they agree on the number of the members. So the members may still be pending when the rank joins.
+/// Nevertheless, the join must succeed. The result of the group must be the rank's own values.
 TEST_CASE("a group that only one rank starts before it joins", "[threads]") {
     for (const char* layout : {"aa", "aaa", "ab", "aab"}) {
         const int size = static_cast<int>(std::string(layout).size());
@@ -558,8 +559,9 @@ TEST_CASE("whole hosts join, and new names, changes and mismatches of the others
         size,
         [&](RankContext&, RuntimeClient& client) {
             for (int round = 0; round < 3; ++round) {
-                // In each round, ranks of one host join early: in round 0 all ranks of the first host, in round 1 all
-                // ranks of the last host, and in round 2 all ranks of the last host except its last rank.
+                // In each round, ranks of one host join early. In round 0 these are all ranks of the first host. In
+                // round 1 they are all ranks of the last host. In round 2 they are all ranks of the last host except
+                // its last rank.
                 const char away = round == 0 ? 'a' : layout.back();
                 Batches batches{{}, round != 1};
                 for (int rank = 0; rank < size; ++rank) {

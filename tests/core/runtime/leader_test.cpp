@@ -168,7 +168,7 @@ TEST_CASE("the memory of posted receives outlives a leader after an orderly end 
     RootsHost host;
     host.turn();
     host.shut_down_everywhere();
-    host.leader.reset();  // an abort before MPI's end also destroys the leader without cancelling a receive
+    host.leader.reset();  // destroys the leader without cancelling a receive, as an abort before MPI's end does
     check_that_rooms_are_still_held(host.transport);
 }
 

@@ -284,8 +284,8 @@ TEST_CASE("handles that no thread waits for", "[processes]") {
             static_cast<void>(
                 rueda::allreduce_async("forgotten." + std::to_string(i), values[i], {.op = ReduceOp::sum}));
         }
-        // A name is refused while its operation is pending. When Rueda accepts the names again, the first operations
-        // are done.
+        // Rueda refuses a name while its operation is pending. So if it accepts a name again, the first operation of
+        // this name is done.
         for (std::size_t i = 0; i < values.size(); ++i) {
             for (;;) {
                 try {

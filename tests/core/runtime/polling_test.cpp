@@ -26,8 +26,8 @@ std::uint32_t timer_looks(std::int64_t since_ns, const base::Config& config) {
                                       config.liveness_seconds);
 }
 
-/// poll() may make progress itself, but should not wake the background thread for this. kFewRings is the number of
-/// wake-ups that the test allows.
+/// poll() may make progress on the caller's thread, but should hardly ever wake the background thread. kFewRings is the
+/// number of wake-ups that the test allows during kPolls polls.
 constexpr std::uint32_t kPolls = 20'000;
 constexpr std::uint32_t kFewRings = 100;
 

@@ -130,8 +130,8 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
                 if (round == kFirst) {
                     before.emplace();
                 }
-                // The program maps a page between two jobs and keeps it. The page may be at an address of an earlier
-                // arena.
+                // Between two jobs, the program maps a page and keeps it mapped. The page may have an address that
+                // belonged to an earlier arena.
                 RUEDA_RANK_CHECK(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
             }
             if (kSanitized) {
@@ -262,8 +262,9 @@ TEST_CASE("the memory of a job that was aborted stays", "[processes]") {
     }));
 }
 
-/// If threads start operations faster than the ranks negotiate them, the negotiation never comes to the operations that
-/// the job waits for. With ThreadSanitizer on one core, this happened without a limit.
+/// The largest number of pending operations of a thread. If threads start operations faster than the ranks negotiate
+/// them, the job's other operations are never negotiated. This happened with ThreadSanitizer on one core, without this
+/// limit.
 constexpr std::size_t kMostPending = 300;
 
 /// In a loop, makes all calls that a thread may make while another rank ends the job.

@@ -49,7 +49,8 @@ TEST_CASE("the caller's output is used where it fits, and nothing is kept where 
         const rueda_tensor out{memory.data(), shape.data(), 2, RUEDA_FLOAT32};
         REQUIRE(core::make_allgather(own.tensor(), &out, own.options, own.entry.request).is_ok());
         const Result<std::byte*> output = RowOutputs(kPair, 0).of_gathered(own.entry, Rows{3, 2});
-        // This rank's part must still reach the other ranks, so a wrong output shape is no error yet.
+        // A wrong shape of the output is no error at this time, because this rank's part must still reach the other
+        // ranks.
         REQUIRE(output.is_ok());
         own.completion.complete_one({});
         if (given == 5) {

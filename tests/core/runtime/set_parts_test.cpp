@@ -68,7 +68,8 @@ TEST_CASE("an operation that both have announced directly ends at once", "[threa
     REQUIRE(first.direct.may_begin(own.allreduce().entry, Urgency::driving));
     first.announce_directly(own.entry, Urgency::driving);
     CHECK(first.direct.is_at_once());
-    // A member may have only one announcement at a time for which it must call finish_at_once().
+    // finish_at_once() must be called for the first announcement. Until then, the member may begin no second one of
+    // this kind.
     CHECK_FALSE(first.direct.may_begin(own.entry, Urgency::driving));
     second.announce_directly(other.allreduce().entry, Urgency::driving);
     CHECK(second.direct.finish_at_once(1));
@@ -144,8 +145,8 @@ TEST_CASE("a rank that has joined stands in for a name that the other announces"
     core::TensorEntry* const entry = joining.announcer.table().find("weights");
     REQUIRE(entry != nullptr);
     CHECK(entry->stands_in);
-    // The registrar has both announcements, so it has put a call of the operation into the log. The operation has the
-    // first of the slots for names.
+    // The registrar has received both announcements. Therefore it has put a call of the operation into the log. The
+    // operation has the first of the slots for names.
     CHECK(set.memory().place(TwoMembers::kSlot, 1, 0).flags == (Flags::kJoined | Flags::kUncounted | Flags::kMetadata));
     REQUIRE(joining.join.take_called(*entry, TwoMembers::kSlot, 0).is_ok());
     CHECK(entry->request.count == 4);

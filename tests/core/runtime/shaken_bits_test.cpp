@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Runs all operations at the same time, in the job and in process sets. The bits of the results must equal those of an
 // undisturbed run with the same inputs, ranks and hosts. Everything else varies, for example the order of submission,
-// the pauses, the thresholds, and the thread that drives progress. The values must also agree, apart from rounding,
-// with values that were computed in wider arithmetic and in another way. Sums of float32 and float64 must have the bits
-// of their definition.
+// the pauses, the thresholds, and the thread that drives progress. The test also computes the values in another way, in
+// wider arithmetic. Both must agree, apart from rounding. Sums of float32 and float64 must have the bits of their
+// definition.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
@@ -72,7 +72,8 @@ public:
             std::this_thread::sleep_for(std::chrono::microseconds(random_() % 400));
         }
     }
-    /// All ranks make blocking calls in the same order, so all ranks must make the same choice here.
+    /// Whether this rank makes a blocking call for the work. All ranks make blocking calls in the same order, so all
+    /// ranks must make the same choice.
     [[nodiscard]] bool blocks(const Work& work) const {
         return is_shaken() && (static_cast<std::uint32_t>(work.number) * 2654435761U + seed_ * 40503U) >> 8U & 1U;
     }

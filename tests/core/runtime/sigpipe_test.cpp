@@ -54,8 +54,9 @@ TEST_CASE("threads block SIGPIPE while they call the transport, and only then", 
         [&](RankContext&, RuntimeClient& client) {
             expect_ok(client.barrier(), "barrier");
             if (client.rank() == 0) {
-                // All ranks have come to the barrier, so no rank is in Runtime::create() any more. In a program, the
-                // caller of this function blocks the signal.
+                // Runtime::create() calls the transport on threads that do not block SIGPIPE; in a program, its caller
+                // blocks this signal. After the barrier, no rank is in Runtime::create() any more, so the count can
+                // begin.
                 before = collectives::calls_without_blocked_sigpipe();
             }
             expect_ok(client.barrier(), "barrier");
@@ -76,7 +77,7 @@ TEST_CASE("threads block SIGPIPE while they call the transport, and only then", 
         {}, "aabb"));
     CHECK(collectives::calls_without_blocked_sigpipe() == before);
     CHECK_FALSE(blocks_sigpipe());
-    // the number counts calls of a thread that does not block the signal, so the comparison above can fail
+    // This thread does not block the signal, so its call is counted. This shows that the comparison above can fail.
     const auto transports = collectives::make_thread_transports(2);
     CHECK(transports[0]->send(1, collectives::Transport::Channel::control, {}).is_ok());
     CHECK(collectives::calls_without_blocked_sigpipe() == before + 1);

@@ -35,9 +35,9 @@ void reduce(RuntimeClient& client, const std::string& name, int round) {
     check_allreduce(tensor, {ReduceOp::sum}, client.size(), round, name);
 }
 
-/// Returns how late one rank is in a round. Usually the rank is 30 ms late, which is longer than a waiting thread
-/// spins. For one second after a batch, a leader also wakes up by itself, so that MPI can send. Therefore the rank is
-/// more than a second late in one round: in that round, only a message of another host can wake the leader.
+/// Returns how late one rank is in a round. Usually this is 30 ms, which is longer than a waiting thread spins. For one
+/// second after a batch, a leader also wakes up by itself, so that MPI can send. In one round, the rank is therefore
+/// more than a second late. In that round, only a message of another host can wake the leader.
 std::chrono::milliseconds pause_in(int round) { return std::chrono::milliseconds(round == 5 ? 1200 : 30); }
 
 /// In each round, one rank comes later than the others, which sleep by then.
@@ -90,7 +90,7 @@ TEST_CASE("the background thread of a leader is woken by messages of other hosts
 }
 
 TEST_CASE("the leaders of a process set sleep too", "[threads]") {
-    // The ranks 1 and 3 lead the hosts of their set, and are no leaders in the job.
+    // Ranks 1 and 3 are the leaders of their hosts in this set, although they are no leaders in the job.
     check_passed(run_clients(
         4, sleeping_config(),
         [](RankContext&, RuntimeClient& client) {

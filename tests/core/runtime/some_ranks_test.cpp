@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests jobs that contain only some of the launched ranks. The ranks meet through a socket. some_ranks_program.cpp
-// tests the same over MPI.
+// Tests jobs that contain only some of the launched ranks. Here the ranks find each other through a socket.
+// some_ranks_program.cpp tests such jobs over MPI.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -17,8 +17,8 @@ namespace {
 
 using Ranks = std::vector<std::int32_t>;
 
-/// Sums over the job: each rank contributes its rank in the launch, plus one. Checks that the sum is right for these
-/// members.
+/// Runs an allreduce in the job. Each rank contributes its number in the launch, plus one. Checks that the result is
+/// the sum for these members.
 void check_sum(int launched, const Ranks& members) {
     float sum = 0;
     for (const std::int32_t member : members) {

@@ -16,7 +16,7 @@
 namespace rueda::tests {
 namespace {
 
-/// The rows that a rank has, of a tensor of shape (5, 4, 3). Some places occur twice; rank 0 has no rows.
+/// The rows that a rank has, of a tensor of shape (5, 4, 3). Some indices occur twice. Rank 0 has no rows.
 struct Part {
     std::vector<std::int32_t> indices;
     std::vector<double> values;
@@ -38,7 +38,7 @@ Part part_of(int rank, int round, std::int64_t along) {
     return part;
 }
 
-/// Returns the sum of all ranks' rows for each place.
+/// Returns the sum of all ranks' rows for each index.
 std::map<std::vector<std::int64_t>, std::vector<double>> dense_sums(int size, int round, std::int64_t along) {
     std::map<std::vector<std::int64_t>, std::vector<double>> sums;
     const std::size_t row = along == 2 ? 3 : 12;
@@ -105,7 +105,7 @@ TEST_CASE("sparse tensors are those of dense sums", "[processes]") {
     }));
 }
 
-/// Reduces one row, at the same place on all ranks.
+/// Reduces one row, which has the same index on all ranks.
 template <class T>
 T reduced(T mine, DType dtype, ReduceOp op, const std::string& name) {
     const std::uint8_t place = 3;

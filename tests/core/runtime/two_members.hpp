@@ -63,7 +63,7 @@ public:
         return memory().place(entry.slot, rank, entry.generation);
     }
 
-    /// Writes a member's announcement of the entry.
+    /// Writes a member's announcement of the operation that `entry` describes.
     void announce(std::uint32_t rank, const core::TensorEntry& entry) const {
         const core::AnnouncementWriter writer(view(rank));
         auto& place = memories_[rank]->place(entry.slot, rank, entry.generation);
@@ -82,8 +82,8 @@ private:
     std::array<std::unique_ptr<Memory>, 2> memories_;
 };
 
-/// One member's pending operation in a slot. Its tensor has `rows` rows of four floats; an allreduce uses only four
-/// floats.
+/// One member's pending operation in a slot. Its tensor has `rows` rows of four floats. If it is an allreduce, it uses
+/// only the first four floats.
 struct Pending {
     explicit Pending(float first = 1, std::int64_t rows = 1) : values(static_cast<std::size_t>(4 * rows)) {
         for (std::size_t i = 0; i < values.size(); ++i) {

@@ -15,8 +15,8 @@
 namespace rueda::tests {
 namespace {
 
-/// Memory whose two halves are the same pages, so a write to one half also changes the other half. If the two halves of
-/// a result differ, this memory contains a wrong result, and RUEDA_VERIFY must find the error.
+/// Memory whose two halves are the same pages, so a write to one half also changes the other half. A result whose two
+/// halves differ therefore becomes wrong in this memory, and RUEDA_VERIFY must find the error.
 class FoldedMemory {
 public:
     static constexpr std::size_t kHalf = 65536;  // a multiple of the page size of every machine
@@ -249,8 +249,8 @@ TEST_CASE("each process set counts and compares its own calls", "[threads]") {
                     RUEDA_RANK_EQUAL(status.is_ok(), call % 2 != 0);
                     RUEDA_RANK_CHECK(status.is_ok() || status.message().find("; rank 2: ") != std::string::npos);
                 }
-                // After every third call of the set, the same call is made in the world. The world counts its own
-                // calls, and compares the results of every second one.
+                // After every third call in the set, all ranks make the same call in the world. The world counts its
+                // calls separately, and compares the results of every second call.
                 if (call % 3 == 0) {
                     RUEDA_RANK_EQUAL(world.allreduce("w", in, outputs.one(), {}).is_ok(), call / 3 % 2 != 0);
                 }
@@ -308,7 +308,8 @@ TEST_CASE("checks go on without those who have joined", "[threads]") {
     check(3, verifying(), body, {}, layout);
 }
 
-/// Rank 0 shuts down without waiting for its operation. On ranks that already have the result, the wait may succeed.
+/// Rank 0 shuts down without waiting for its operation. If another rank already has the result, the wait of this rank
+/// may succeed.
 TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check(3, verifying(), [](RankContext& context, RuntimeClient& client) {
@@ -328,7 +329,7 @@ TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     }
 }
 
-/// Rank 1 makes one call more than the other ranks. Instead of this last call, the other ranks shut down.
+/// Rank 1 makes one call more than the other ranks. The other ranks shut down instead of making this last call.
 TEST_CASE("if a rank makes one unnamed call too many, its error at the shutdown says so", "[threads]") {
     check(3, test_config(), [](RankContext& context, RuntimeClient& client) {
         float value = 1;

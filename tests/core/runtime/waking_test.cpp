@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 constexpr int kRounds = 40;
 constexpr auto kLate = 5ms;  // this time is enough for the other rank to fall asleep
 
-/// Rank 0 announces directly and sleeps. Rank 1's announcement is counted, because its input does not fit into the
-/// announcement or because its caller does not wait.
+/// Rank 0 announces directly and sleeps. Rank 1 cannot announce directly: its input does not fit into the announcement,
+/// or its caller does not wait. Its announcement is therefore counted in the slot.
 void other_ways_of_a_late_rank(RankContext& /*context*/, RuntimeClient& client) {
     const bool late = client.rank() == 1;
     const Buffer buffer(client, DType::float32, {1024}, /*resident=*/late);
@@ -67,7 +67,8 @@ void shutdown_beside_a_blocked_thread(RankContext& context, RuntimeClient& clien
         return;
     }
     if (client.rank() == 1) {
-        // The operation of rank 1's second thread is pending or refused, depending on timing.
+        // Rank 1's second thread starts operations. Depending on timing, its last operation is pending or refused when
+        // rank 1 shuts down.
         Status other;
         std::jthread loop([&] { other = reduce_until_failure(); });
         context.wait_for_phase(1, "looping");

@@ -73,7 +73,8 @@ TEST_CASE("each record is given out once, when it has ended", "[unit]") {
     recorder.end(second);
     CHECK(read() == std::vector<std::uint64_t>{second});
     CHECK(ended[0].rank == 3);
-    // Two readers convert the processor's time counter with slightly different results.
+    // Two readers convert the processor's time counter with slightly different results, so the two times may differ a
+    // little.
     CHECK(std::abs(ended[0].record.announced_ns - recorder.reader().operation(second)->announced_ns - 1'000'000) <
           kConversion);
     CHECK(read().empty());

@@ -38,7 +38,7 @@ std::string content(const std::string& path) {
 
 class Parts {
 public:
-    /// Writes the parts of both hosts, the second one with or without its end. Returns the path of the timeline.
+    /// Writes the parts of both hosts. The part of the second host may lack its end. Returns the path of the timeline.
     std::string write(const std::string& name, bool second_has_end = true) {
         const std::string path = (folder_.path() / name).string();
         base::TimelineHeader header = job_of_two();

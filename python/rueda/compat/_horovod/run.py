@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Raises an error that says that this version has no ``horovod.run``. Python looks for this module at ``from horovod
-import run``.
+"""Raises an error that says that this version has no ``horovod.run``. Python looks for this module when a program
+executes ``from horovod import run``.
 """
 
 from rueda.compat._horovod import NO_RUN

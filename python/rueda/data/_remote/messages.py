@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Messages between a producer and a receiver, over TCP.
 
-A message is a header (kind and length of the payload), the payload, and a code of 16 bytes. The code depends on the key
-of the connection, the number of the message, the header and the payload. So nobody can change, leave out, repeat or
-invent a message without the secret. The arrays of a batch follow its message. The code does not cover them: like the
-data of MPI, they are neither encrypted nor checked, because a hash would be slower than the network.
+A message is a header (kind and length of the payload), the payload, and an authentication code of 16 bytes. The code
+depends on the key of the connection, the number of the message, the header and the payload. So nobody can change, leave
+out, repeat or invent a message without the secret. The arrays of a batch follow its message. The code does not cover
+them: like the data of MPI, they are neither encrypted nor checked, because a hash would be slower than the network.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ import numpy.typing as npt
 from rueda import _native
 from rueda.errors import InvalidArgument
 
-#: The purpose in the proof of the secret (docs/design/0021-handshake.md). If the format of the messages changes, the
-#: number changes.
+#: The purpose of the handshake, which is part of the proof of the secret (docs/design/0021-handshake.md). The number in
+#: this text must change if the format of the messages changes.
 _PURPOSE = "rueda data 1"
 #: In seconds: the time for the handshake and for the first message.
 FIRST_SECONDS = 10.0
-#: TCP's keep-alive, as three numbers: if the other host sends nothing, the system sends its first question after this
-#: number of seconds. It sends the next questions at this interval in seconds, and ends the connection after this number
-#: of questions without an answer. The kernel of the other host answers, so a generator may need much time for a batch.
-#: A receiver sends nothing after its task, so this limit applies if a producer's host vanishes. If a trainer's host
-#: vanishes, the connection ends only when TCP gives up, after about 15 minutes: Linux asks no questions while bytes wait
-#: to be sent or acknowledged.
+#: Three settings of TCP's keep-alive. If the other host has sent nothing for the first number of seconds, the system
+#: sends a probe. It sends further probes at intervals of the second number of seconds, and ends the connection after
+#: the third number of probes without an answer. The kernel of the other host answers the probes, so a
+#: generator may need any time for a batch. A receiver sends nothing after its task, so this limit applies if a
+#: producer's host vanishes. If a trainer's host vanishes, TCP itself ends the connection after about 15 minutes: Linux
+#: sends no probes while bytes wait to be sent or acknowledged.
 KEEP_ALIVE = (5, 2, 5)
-#: In seconds: if a producer has nothing to send for this time, it sends the message ALIVE. So a receiver notices a
-#: producer that is stopped, for which the kernel still answers.
+#: In seconds: if a producer has nothing to send for this time, it sends the message ALIVE. This message is needed if a
+#: producer's process is stopped (for example by SIGSTOP): the kernel still answers, but no ALIVE comes, so the receiver
+#: notices it.
 ALIVE_SECONDS = 5.0
 #: In seconds: a receiver gives a producer up if it needs bytes and gets none for this time.
 SILENCE_SECONDS = 30.0
@@ -78,7 +79,8 @@ class BadMessage(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """The request of a receiver to a producer: the batches of one worker, beginning at a place in an epoch."""
+    """The request of a receiver to a producer: it asks for the batches of one worker, from a given position in an epoch
+    on."""
 
     index: int  #: the number of the worker
     count: int  #: the number of workers
@@ -132,7 +134,8 @@ class Described(NamedTuple):
 
 def describe_batch(batch: Mapping[str, npt.NDArray[Any]]) -> bytes:
     for name, array in batch.items():
-        if array.dtype.itemsize == 0:  # the receiver's NumPy would make elements of another size
+        # Refused, because NumPy on the receiver would make elements of another size from this dtype.
+        if array.dtype.itemsize == 0:
             raise InvalidArgument(
                 f"sending the array '{name}' of a batch: its dtype is {array.dtype.str}; expected elements of at least one byte"
             )
@@ -227,7 +230,7 @@ class Connection:
                 buffers[0] = buffers[0][sent:]
 
     def receive(self) -> tuple[Kind, bytes]:
-        """Waits for a message, and returns it when its code is right. Raises OSError and BadMessage."""
+        """Waits for a message, checks its authentication code, and returns it. Raises OSError and BadMessage."""
         header = self._receive_bytes(_HEADER.size)
         kind, length = _HEADER.unpack(header)
         if length > LONGEST_PAYLOAD:
@@ -264,8 +267,8 @@ class Connection:
         self._socket.settimeout(seconds)
 
     def limit_silence(self) -> None:
-        """Limits the time in which the other side may send nothing while this side waits for bytes. Unlike limit_wait(), the
-        socket stays blocking, so that one system call can receive a whole array.
+        """Limits how long the other side may send nothing while this side waits for bytes. Unlike with limit_wait(),
+        the socket stays blocking. So one system call can receive a whole array.
         """
         limit = struct.pack("@ll", int(SILENCE_SECONDS), int(SILENCE_SECONDS % 1 * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -312,7 +315,7 @@ def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
 
 
 def _code(key: bytes, number: int, header: bytes, payload: bytes) -> bytes:
-    """The code of base/security/message_codes."""
+    """Computes the authentication code of a message, in the same way as base/security/message_codes."""
     return hmac.digest(key, struct.pack("<Q", number) + header + payload, "sha256")[:_CODE_BYTES]
 
 

@@ -34,9 +34,9 @@ from rueda.errors import InvalidArgument, ResourceExhausted, RuedaError
 
 _logger = logging.getLogger("rueda.data")
 
-#: The number of connections that have not proved the secret yet. If one more comes, the oldest is closed, and its receiver
-#: tries again. Each of them needs a thread and two descriptors. Many systems allow 1024 descriptors by default, and the
-#: workers need some of them.
+#: The maximum number of connections whose receiver has not proved the secret yet. If another connection arrives, the
+#: oldest of them is closed, and its receiver tries again. The number is limited because each connection needs a thread
+#: and two descriptors. Many systems allow 1024 descriptors by default, and the workers need some of them.
 _MOST_UNPROVEN = 256
 #: In seconds: the pause after the system refused a connection, for example because there are too many open files.
 _PAUSE = 0.1
@@ -72,10 +72,10 @@ class Producer:
         self.address = f"[{shown}]:{self._port()}" if ":" in shown else f"{shown}:{self._port()}"
         self._lock = threading.Lock()  # guards the next four members
         self._closed = False
-        self._unproven: dict[socket.socket, None] = {}  # in the order in which they came
-        self._open: set[socket.socket] = set()  # all connections, also those that are not proven
+        self._unproven: dict[socket.socket, None] = {}  # the connections whose secret is not proven, the oldest first
+        self._open: set[socket.socket] = set()  # all connections, including those whose secret is not proven
         self._workers = 0  # the number of worker processes that run or start
-        self._threads: list[threading.Thread] = []  # only the accepting thread and close() use it
+        self._threads: list[threading.Thread] = []  # only the thread that accepts connections and close() use this list
         self._starting = threading.Lock()  # the module multiprocessing starts one process at a time
         self._end = threading.Event()
         multiprocessing.util.register_after_fork(self, Producer._forget)
@@ -163,7 +163,8 @@ class Producer:
             self._drop(connected)
 
     def _accept_task(self, connection: Connection, task: messages.Task) -> None:
-        """Does what a task asks for. The caller has counted the worker of the task; this function ends the count."""
+        """Does what a task asks for. The caller has added the task's worker to the number of workers; this function
+        subtracts it at the end."""
         try:
             connection.send(Kind.ACCEPTED)
             self._stream(
@@ -241,7 +242,8 @@ class Producer:
 
 def _forward(connection: Connection, process: WorkerProcess) -> None:
     """Sends the batches of the worker process, until the process has ended. While the network is busy, this function
-    waits in send(), and the worker makes batches until it has no permit left. Raises OSError if the receiver has ended.
+    waits in send(). The worker then continues only until it has made the number of batches that it may make in advance.
+    Raises OSError if the receiver has ended.
     """
     arrived: deque[Arrived] = deque()
     while True:
@@ -249,7 +251,8 @@ def _forward(connection: Connection, process: WorkerProcess) -> None:
         while arrived:
             if not _send(connection, arrived.popleft()):
                 return
-        if process.finished:  # the receiver knows the number of epochs, and ends when it has received everything
+        # The receiver knows the number of epochs, and ends when it has received everything. So no message is needed.
+        if process.finished:
             return
         if process.ended:
             connection.send(Kind.DIED, f"its worker process (pid {process.pid}) {process.how_it_ended()[0]}".encode())
@@ -262,7 +265,8 @@ def _forward(connection: Connection, process: WorkerProcess) -> None:
         if not ready:
             connection.send(Kind.ALIVE)
         if any(descriptor == connection.fileno() for descriptor, _ in ready):
-            raise ConnectionResetError("the receiver closed the connection")  # it sends nothing after its task
+            # A receiver sends nothing after its task. So a socket that can be read means the end of the connection.
+            raise ConnectionResetError("the receiver closed the connection")
 
 
 def _send(connection: Connection, report: Arrived) -> bool:

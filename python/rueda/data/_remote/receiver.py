@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Receives the batches of producers, on the trainer's host.
 
-For each remote worker, the trainer has a receiver. A receiver is a worker process whose generator takes the batches from
-a connection. So batches reach the trainer like those of a local worker, and the same code keeps their order and handles
-deaths. The bytes of the arrays go from the socket into the shared memory without a copy in this program.
+For each remote worker, the trainer has a receiver. A receiver is a worker process whose generator takes the batches
+from a connection. So the trainer gets these batches in the same way as batches of a local worker. The same code keeps
+their order and handles the death of a worker. The bytes of the arrays go from the socket into the shared memory without
+a copy in this program.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ _PAUSE = 0.2
 
 @dataclasses.dataclass
 class Receiver:
-    """The "generator function" of a receiver process. It keeps its connection from epoch to epoch."""
+    """A receiver process uses this object as its generator function. The object keeps its connection from epoch to
+    epoch."""
 
     addresses: tuple[str, ...]
-    secret: str = dataclasses.field(repr=False)  # a log of this object must not show it
+    # The text of this object may get into a log, so it must not show the secret.
+    secret: str = dataclasses.field(repr=False)
     epochs: int
     ahead: int
     takes_over: bool
@@ -83,8 +86,8 @@ class Receiver:
         return Reported(_channel.Kind.LOST, f"the producer at {self._address} was lost: {reason}")
 
     def _connect(self, task: Task) -> Connection:
-        """Finds a producer: the one whose turn it is, or, if other producers may take over, the next one that can be
-        reached.
+        """Finds a producer. Usually this is the producer whose turn it is. If other producers may take over, it is the
+        next one that can be reached.
         """
         first = task.index % len(self.addresses)
         candidates = self.addresses[first:] + self.addresses[:first] if self.takes_over else (self.addresses[first],)
@@ -95,11 +98,11 @@ class Receiver:
                 try:
                     return self._ask(task)
                 except InvalidArgument as error:
-                    # The other side does not know the secret, or is no producer, so waiting does not help.
+                    # The other side does not know the secret or is no producer, so another attempt would not help.
                     raise self._lost(f"{error}; give all producers and trainers the same secret") from error
                 except (OSError, BadMessage, RuedaError) as error:
-                    # Another attempt may succeed: a producer closes a connection without a proof if it has too many of them,
-                    # or if it is being restarted.
+                    # Another attempt may help: a producer also closes a connection before the proof if it has too many
+                    # connections or is being restarted.
                     reasons.append(f"{self._address}: {error}")
             if time.monotonic() >= deadline:
                 raise Reported(
@@ -143,8 +146,8 @@ def remote(
     largest_batch: int = 1 << 32,
 ) -> Workers:
     """Takes batches from producers on other hosts, on which serve() runs. The result has the same functions as the
-    result of workers(), and gives the same guarantees about the order of the batches, about resuming in the middle of
-    an epoch, and about the memory of the arrays.
+    result of workers(). The same guarantees hold for the order of the batches, for resuming in the middle of an epoch,
+    and for the memory of the arrays.
 
     Worker i of `count` runs at the producer number i modulo the number of addresses. For each worker, this host gets a process
     that receives the batches into shared memory.

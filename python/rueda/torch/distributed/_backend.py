@@ -3,9 +3,9 @@
 """The backend for PyTorch 2.14 and later, in which Python can subclass c10d's Backend.
 
 RuedaBackend is used in groups with several backends ("cpu:rueda,cuda:nccl"). In such a group, PyTorch's own
-ProcessGroup calls the backend, and the objects that this ProcessGroup returns to Python offer only a wait and a future.
-A group whose only backend is Rueda is a RuedaProcessGroup, whose objects offer more. It contains a RuedaBackend for code
-that asks the group for its backend.
+ProcessGroup calls the backend. The Work objects that this ProcessGroup returns to Python offer only a wait and a
+future. A group whose only backend is Rueda is a RuedaProcessGroup. Its Work objects offer more methods. A
+RuedaProcessGroup contains a RuedaBackend for code that asks the group for its backend.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class RuedaBackend(Operations, Base):
 
     @property
     def supports_coalescing(self) -> bool:
-        """Returns False, so that batch_isend_irecv() starts its operations one by one. This works because these
-        operations are asynchronous.
+        """Returns False, so that batch_isend_irecv() starts its operations one by one. The operations are asynchronous,
+        so the first does not block the second.
         """
         return False
 
@@ -56,13 +56,13 @@ class RuedaBackend(Operations, Base):
         return True
 
     def eager_connect_single_device(self, _device: Any) -> None:
-        """Does nothing, because the members are already connected. PyTorch calls it for
+        """Does nothing, because the members are already connected. PyTorch calls this method for
         init_process_group(device_id=…).
         """
 
     def perform_nocolor_split(self, _device: Any) -> None:
-        """Does nothing. PyTorch calls it in new_group() on ranks that are no members, after
-        init_process_group(device_id=…), because NCCL needs all ranks for a split. Rueda needs only the members.
+        """Does nothing. NCCL needs all ranks to split a group. After init_process_group(device_id=…), PyTorch therefore
+        calls this method in new_group() also on ranks that are no members. Rueda needs only the members.
         """
 
 

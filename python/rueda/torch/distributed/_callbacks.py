@@ -33,15 +33,16 @@ from rueda.torch import _devices
 from rueda.torch.distributed import _futures, _ranges
 from rueda.torch.distributed._pending_operation import Operation, Order
 
-# The maximum number of pending collectives that callbacks have started. Each is an operation with its own name.
+# The maximum number of pending collectives that were started by callbacks. There is one operation name for each of
+# them.
 _NAMES = 64
 # In seconds: a thread without work ends after this time.
 _IDLE_SECONDS = 5.0
 # In seconds: the interval in which Python checks for signals.
 _SLICE = 0.1
 
-#: The type of a function that calls a callback. The function returns another function, which reports to waiting threads
-#: that the callback has run.
+#: The type of a function that runs one callback. The function returns a second function. The second function tells
+#: waiting threads that the callback has run.
 Call: TypeAlias = Callable[[], Callable[[], None]]
 
 _here = threading.local()
@@ -56,7 +57,7 @@ class Callbacks:
     """The callbacks of one group.
 
     Threads: any thread may call add(). The callbacks run on a separate thread, one at a time. This thread is a daemon
-    thread, because the operations that it waits for end with the job.
+    thread, because it waits only for operations of the job, and these end with the job.
     """
 
     def __init__(self, order: Order) -> None:
@@ -98,8 +99,9 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Records that a callback has raised `error`. A Timeout breaks the order of operations permanently: this rank
-        skips the rest of the callback, but on other ranks, the same callback may start more operations.
+        """Records that a callback has raised `error`. After a Timeout, the group refuses further operations for good.
+        The reason is that this rank skips the rest of the callback, but the same callback may start more operations on
+        other ranks.
         """
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
@@ -144,7 +146,7 @@ class Callbacks:
             return None
 
     def _call(self, future: OrderedFuture, call: Call) -> None:
-        """Runs a callback, and then the callbacks that it has added to futures."""
+        """Runs a callback, and then the callbacks that this callback has added to futures."""
         if not future.wait_until_complete():
             return
         before, self._nested = self._nested, []

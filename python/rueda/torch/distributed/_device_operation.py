@@ -22,8 +22,8 @@ from rueda.torch.distributed._pending_operation import Operation, Order
 #: tensors alive. If the tensors died earlier, PyTorch could give their memory to later work of the stream for which the
 #: memory was allocated.
 _kept: deque[tuple[Any, Any]] = deque()
-# Without this lock, two threads could test the event of the same pair at the same time. Each of them would then
-# remove a pair, and the event of the second pair would not have been tested.
+# Without this lock, two threads could test the event of the first pair at the same time. Both would then remove a pair,
+# so the second pair would be removed although its event had not been tested.
 _keeping = threading.Lock()
 
 
@@ -34,7 +34,7 @@ def _keep(event: Any, function: Any) -> None:
 
 
 def _drop_reached() -> None:
-    """Drops the tensors that no stream uses any longer. If another thread is doing it, does nothing."""
+    """Drops the tensors that no stream uses any longer. If another thread is dropping them, this call does nothing."""
     if not _kept or not _keeping.acquire(blocking=False):
         return
     dropped = []  # this list is destroyed after the lock is free, because destructors may run other code
@@ -74,8 +74,8 @@ class DeviceOperation(Operation):
         self._finished: Any = None  # the event after the work of `finish`
 
     def wait(self, timeout: float | None) -> None:
-        """Waits until the GPU has got the operation's work. The current stream then waits for its end. Raises the
-        operation's error, or Timeout.
+        """Blocks until the operation's work has been put into a stream of the GPU. The current stream then waits for
+        the end of this work. Raises the operation's error, or Timeout.
         """
         try:
             self._wait_for_handles(timeout)
@@ -114,7 +114,7 @@ class DeviceOperation(Operation):
             self._ended = True
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Waits for at most `seconds`. The thread that watches futures calls it."""
+        """Waits for at most `seconds`. The thread that watches futures calls this method."""
         return self._ended or self._reaches_side_stream(seconds)
 
     def has_ended(self) -> bool:
@@ -123,7 +123,8 @@ class DeviceOperation(Operation):
 
     def _reaches_side_stream(self, seconds: float) -> bool:
         """Makes the stream for callbacks wait for the operation, within the given time. If CUDA refuses this, the
-        operation fails with CUDA's error, because nothing can say when its outputs are complete.
+        operation fails with CUDA's error, because no stream or thread can find out when the operation's outputs are
+        complete.
         """
         try:
             stream = self._side_stream().cuda_stream

@@ -122,7 +122,7 @@ class _Watch:
                     return None
         length = _SHORTEST_SLICE
         while True:
-            with contextlib.suppress(Exception):  # has_ended() of this operation raises an error, too
+            with contextlib.suppress(Exception):  # has_ended() raises the operation's error below
                 self._pending[0][0].wait_a_while(length)
             with self._changed:
                 if self._is_closing:

@@ -137,7 +137,7 @@ class Membership:
             )
         self._set = add_process_set_among(sorted(self.ranks))
         self.process_set = self._set.process_set_id
-        self.name = str(self.process_set)  # this text is the same on all members
+        self.name = str(self.process_set)  # all members have the same number for this set
         self.order = Order(self.name)
         self.monitored = itertools.count()  # counts the calls of monitored_barrier
         self._leaving = threading.Lock()
@@ -151,7 +151,7 @@ class Membership:
                 return
             self._left = True
         if rueda.is_initialized():
-            # The call fails if the job has ended, or if this process is now in another job.
+            # leave_process_set() fails if the job has ended, or if this process is now in another job.
             with contextlib.suppress(RuedaError):
                 leave_process_set(self._set)
 

@@ -89,7 +89,8 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
 
 
 def _meet_over_tcp(rendezvous: Any, rank: int, until_met: contextlib.ExitStack) -> dict[str, str]:
-    """Returns the variables by which ranks on several hosts meet. Rank 0 reserves a port until `until_met` ends.
+    """Returns the environment variables that ranks on several hosts need to connect to each other. Rank 0 reserves a
+    port, until the scope `until_met` ends.
 
     Raises:
         RuntimeError: rank 0 cannot reserve a port. All ranks raise this error.

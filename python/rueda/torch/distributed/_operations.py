@@ -2,11 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """The operations of torch.distributed on a process set. The methods have the names that c10d calls.
 
-These rules hold for all operations. Tensors are in the memory of the CPU or of a CUDA device. Collectives of the members are matched by their
-order; messages are matched by sender, receiver and tag. Each operation returns a RuedaWork. If the call is blocking
-(``asyncOp`` of its options is False), the operation has completed when the call returns. Roots and peers are given as
-ranks of the group, and passed to the C interface as ranks of the job. The C interface orders the members' parts by
-ascending rank. If the group has another order, this module reorders the parts before and after the operation.
+These rules hold for all operations. Tensors are in the memory of the CPU or of a CUDA device. Collectives of the
+members are matched by their order; messages are matched by sender, receiver and tag. Each operation returns a
+RuedaWork. If the call is blocking (``asyncOp`` of its options is False), the operation has completed when the call
+returns. The caller gives roots and peers as ranks of the group. The C interface gets them as ranks of the job. The C
+interface orders the members' parts by ascending rank. If the group has another order, this module reorders the parts
+before and after the operation.
 
 ``RuedaBackend`` and ``RuedaProcessGroup`` inherit these methods. In their list of base classes, this class must come
 before PyTorch's class. Otherwise PyTorch's methods of the same names would be used, and these call the backend of a
@@ -136,8 +137,8 @@ class Operations:
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
-        """Returns the Work for the caller. `make` gets the operation, and the thread for callbacks of futures (None in
-        this class).
+        """Returns the Work object for the caller. `make` creates it from the operation and the thread for callbacks of
+        futures (here None).
         """
         return make(operation, None)
 
@@ -408,8 +409,8 @@ class Operations:
     def _reducescatter(
         self, output: Tensor, input: Tensor, operator: Any, what: str
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
-        """A reduce-scatter of contiguous tensors. The input either has one row for each member, in the order of the
-        process set, or its first extent is divisible by the number of members.
+        """A reduce-scatter of contiguous tensors. The input may have one row for each member, in the order of the
+        process set. Otherwise its first extent must be divisible by the number of members.
         """
         if input.dtype.is_complex and name_of(operator) in ("SUM", "AVG"):
             output, input = torch.view_as_real(output), torch.view_as_real(input)
@@ -811,7 +812,7 @@ def _copied_to(output: Tensor, dense: Tensor) -> Callable[[], object] | None:
 
 def _copy_after_this_stream(tensor: Tensor, dense: Tensor) -> Callable[[], object]:
     """Returns a function that copies `dense` to the tensor. Any thread can call this function. If the tensor is on a
-    GPU, the copy waits for the work that is in the current stream now, because this work may still read the tensor.
+    GPU, work that is in the current stream now may still read the tensor. The copy therefore waits for this work.
     """
     if not tensor.is_cuda:
         return functools.partial(tensor.copy_, dense)

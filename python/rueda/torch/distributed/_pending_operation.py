@@ -38,7 +38,7 @@ class Order:
     def __init__(self, group: str) -> None:
         self.group = group
         self._changing = threading.Lock()
-        self._given_up: dict[object, str] = {}  # for each operation, by its key: a text that says how the wait ended
+        self._given_up: dict[object, str] = {}  # the key of an operation -> a text that says how the wait for it ended
         self._is_broken = False  # if True, the group refuses operations for good, even if another wait succeeds
 
     def check(self) -> None:
@@ -54,7 +54,8 @@ class Order:
         with self._changing:
             if not self._given_up:
                 return
-            # This rank does not start the operation, but the other ranks do. From now on they are one operation ahead.
+            # This rank does not start the operation, but the other ranks do. From now on this rank has started one
+            # operation less than they have.
             self._is_broken = True
             cause = next(iter(self._given_up.values()))
         raise RuntimeError(
@@ -120,7 +121,7 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # stands for this object in Order, which must not keep the tensors alive
+        self._identity = object()  # stands for this operation in Order; does not keep its tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
@@ -138,7 +139,7 @@ class Operation:
 
     @property
     def kind(self) -> str:
-        """The first word of the description. The names of ranges in a profile contain it."""
+        """The first word of the operation's description. This word is a part of the names of ranges in a profile."""
         return self._what.partition(" ")[0]
 
     def wait(self, timeout: float | None) -> None:
@@ -202,7 +203,7 @@ class Operation:
         )
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Waits for at most `seconds`. The thread that watches futures calls it."""
+        """Waits for at most `seconds`. The thread that watches futures calls this method."""
         for handle in self.handles:
             if not handle.poll():
                 handle._wait_a_while(seconds)

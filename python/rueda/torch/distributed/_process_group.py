@@ -78,12 +78,13 @@ class RuedaProcessGroup(Operations, Base):
         input_split_sizes: Sequence[int],
         opts: Any = None,
     ) -> RuedaWork:
-        """Like all_to_all_single(), under the name in older versions of PyTorch."""
+        """Does all_to_all_single(). Older versions of PyTorch call it by this name."""
         return self.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
 
     def _start_coalescing(self, *_: Any) -> None:
-        """Does nothing. batch_isend_irecv() calls this method before it starts its operations one by one. Nothing has
-        to be combined, because these operations are asynchronous."""
+        """Does nothing. batch_isend_irecv() calls this method before it starts its operations one by one. This group
+        does not combine the operations.
+        """
 
     def _end_coalescing(self, *_: Any) -> None:
         """Does nothing, like _start_coalescing()."""
@@ -98,15 +99,16 @@ class RuedaProcessGroup(Operations, Base):
         return make(operation, self._callbacks if _is_called_by_python() else None)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():  # when the interpreter exits, the job has ended, and modules may be cleared
-            self.shutdown()  # in older versions, destroy_process_group only drops its reference to the group
+        if not is_finalizing():  # at the interpreter's exit, the job has already ended, and modules may be cleared
+            self.shutdown()  # in older versions, destroy_process_group only drops PyTorch's reference to the group
 
 
 class OlderProcessGroup(RuedaProcessGroup):
     """The process group for versions of PyTorch whose C++ code does not keep the Python object of a Work alive.
 
-    When the Python object was deleted, C++ code calls PyTorch's own wait() instead of the object's wait(), and waits
-    forever. Therefore C++ code, for example that of DDP, gets a Work that PyTorch makes from the operation's future.
+    C++ code can call the Python object's wait() only while this object exists. After that, C++ code calls PyTorch's own
+    wait(), which would wait forever. Therefore C++ code (for example that of DDP) gets a Work that PyTorch makes from
+    the operation's future.
     """
 
     def __init__(self, store: Any, rank: int, size: int, membership: Membership, timeout: timedelta) -> None:
@@ -143,14 +145,14 @@ class OlderProcessGroup(RuedaProcessGroup):
 
     @property
     def supports_coalescing(self) -> bool:
-        """Returns False, so that batch_isend_irecv() starts its operations one by one. This works because these
-        operations are asynchronous.
+        """Returns False, so that batch_isend_irecv() starts its operations one by one. The operations are asynchronous,
+        so the first does not block the second.
         """
         return False
 
     @property
     def supports_splitting(self) -> bool:
-        """Returns False, so that PyTorch makes groups by new_group() and not by splitting."""
+        """Returns False. PyTorch therefore makes groups by new_group(), and does not split existing groups."""
         return False
 
     @property
@@ -171,7 +173,7 @@ def _is_called_by_python() -> bool:
         frame: Any = sys._getframe(2)
         while frame.f_globals.get("__package__") == __package__:
             frame = frame.f_back
-    except (ValueError, AttributeError):  # raised if C++ code makes the call, on a thread without Python frames
+    except (ValueError, AttributeError):  # C++ code has made the call, on a thread without Python frames
         return False
     return bool(frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d")
 

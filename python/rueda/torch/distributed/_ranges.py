@@ -29,7 +29,7 @@ R = TypeVar("R")
 class _Here(threading.local):
     """The state of this thread."""
 
-    calls_itself = False  # True after call() has called a method, until the method calls begins()
+    calls_itself = False  # call() sets this before it calls a method; begins() in this method resets it
     records = False  # True within call()
     pending: Operation | None = None  # the operation that the method has started
 
@@ -38,7 +38,7 @@ _here = _Here()
 
 
 def begins() -> bool:
-    """Returns True if the calling method should run within a range, a named entry of the profile. The method then
+    """Returns True if the calling method should run within a range (a named entry of the profile). The method then
     passes itself to call(), which calls the method a second time. In this second call, begins() returns False.
     """
     if not _profiling.is_active():
@@ -99,7 +99,7 @@ def wait(operation: Operation, timeout: float | None) -> None:
 
 
 def wait_for_future(operation: Operation | None, bring_about: Callable[[], None]) -> None:
-    """Calls `bring_about`, which waits for the operation of a future, and shows the wait in the profile."""
+    """Calls `bring_about` (which waits for the operation of a future), and shows the wait in the profile."""
     if operation is None or not operation.is_recorded:
         bring_about()
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Makes the rendezvous at which the ranks of several hosts meet without a launcher: a list of addresses of rank 0's host,
-and a secret (docs/design/0026-meeting-without-mpi.md).
+"""Makes the data with which ranks on several hosts connect to each other without a launcher: a list of addresses of
+rank 0's host, and a secret (docs/design/0026-meeting-without-mpi.md).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def _bound_socket() -> socket.socket:
 
 
 def _addresses() -> list[str]:
-    """Returns the numeric addresses of this host, as they stand in RUEDA_RENDEZVOUS. Addresses of the loopback come last,
-    because they lead other hosts to themselves.
+    """Returns the numeric addresses of this host, as they stand in RUEDA_RENDEZVOUS. Loopback addresses come last.
+    Another host that uses a loopback address connects to itself.
     """
     found = [*_addresses_of_version_4(), *(f"[{address}]" for address in _addresses_of_version_6())]
     return sorted(found, key=_is_loopback)[:_MOST_ADDRESSES]

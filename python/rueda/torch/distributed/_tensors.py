@@ -42,8 +42,8 @@ _OPERATORS = [(getattr(TorchReduceOp, name), name) for name in _NAMES if hasattr
 
 
 def view(tensor: Tensor) -> TensorView:
-    """Returns a view of a contiguous tensor whose dtype Rueda supports. The view keeps the tensor alive. For a tensor on
-    a GPU, the view has the current stream.
+    """Returns a view of a contiguous tensor whose dtype Rueda supports. The view keeps the tensor alive. For a tensor
+    on a GPU, the view also contains the current stream.
     """
     if tensor.is_cpu:
         return TensorView(tensor.data_ptr(), tuple(tensor.shape), NUMBERS[tensor.dtype], tensor)
@@ -71,7 +71,7 @@ def _view_on_device(tensor: Tensor, shape: tuple[int, ...]) -> TensorView:
 
 def check(tensor: Any, operation: str) -> Tensor:
     """Returns the tensor if it is dense, and in the memory of the CPU or of a CUDA device. Otherwise raises an error
-    that says what it is instead.
+    that says what kind of tensor it is.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{operation}: {type(tensor).__name__} is no torch.Tensor")
@@ -109,8 +109,8 @@ def name_of(operator: Any) -> str:
 
 
 class Reduction:
-    """The reduction for tensors of one dtype: the number of a reduction of Rueda, or, if Rueda does not have it, a
-    function of two tensors. Inputs are multiplied by `factor` before the reduction.
+    """The reduction for tensors of one dtype. This is the number of one of Rueda's reductions. If Rueda does not have
+    the reduction, it is a function of two tensors. Inputs are multiplied by `factor` before the reduction.
     """
 
     __slots__ = ("factor", "function", "number")
@@ -139,7 +139,7 @@ def reduction(operator: Any, dtype: torch.dtype, operation: str) -> Reduction:
     found = _known.get(key) if _hashes_tell else None
     if found is None:
         found = _make_reduction(operator, dtype, operation)
-        # an operator with its own factor is not in _HASHES, and must not be cached
+        # an operator with its own factor is not in _HASHES. Its reduction must not be cached.
         if _hashes_tell and key[0] in _HASHES:
             _known[key] = found
     return found

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Elastic training: it continues after failures. The interface is that of ``horovod.torch.elastic``."""
+"""Elastic training, which continues after failures. The interface is that of ``horovod.torch.elastic``."""
 
 from rueda.torch._basics import init, shutdown
 from rueda.torch.elastic.exceptions import HostsUpdatedInterrupt

@@ -26,8 +26,8 @@ def folder() -> pathlib.Path | None:
 
 
 def write(where: pathlib.Path, number: int, content: dict[str, Any]) -> None:
-    """Replaces the stored commit. A reader always sees a complete commit, the new one or the previous one, even if this
-    process or the machine dies during the write.
+    """Replaces the stored commit. A reader always sees a complete commit: either the new or the previous commit. This
+    is also true if this process or the machine dies during the write.
     """
     where.mkdir(parents=True, exist_ok=True)
     new = where / f"{_FILE}.{os.getpid()}"

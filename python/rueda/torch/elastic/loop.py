@@ -29,9 +29,9 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
     """Decorates the training function, so that training continues after failures. The first argument of the function is
     the State.
 
-    In an elastic job (``ruedarun --no-mpi --min-np N``), the ranks that survive the death of a rank restore the last
-    commit and go on in their processes, with a new number of ranks. New ranks join them at a commit. The function is
-    then called again.
+    In an elastic job (``ruedarun --no-mpi --min-np N``), the training continues if a rank dies. The other ranks restore
+    the last commit and continue in the same processes, with a new number of ranks. New ranks join them at a commit. The
+    function is then called again.
 
     In any other job, the other ranks end with an error when a rank dies, and the launcher starts the job again
     (``ruedarun --max-restarts``). The new job restores the last commit from ``RUEDA_ELASTIC_DIR``.
@@ -56,7 +56,7 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
 def _meet_again() -> None:
     try:
         _basics.shutdown()
-    except Aborted:  # another rank has died meanwhile; the surviving ranks connect without it
+    except Aborted:  # another rank has died; the surviving ranks connect again without that rank
         if not _native.is_elastic():
             raise
     _basics.init()
@@ -87,7 +87,8 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
                 _note_values()
                 result = func(state, *args, **kwargs)
                 if _basics.is_initialized():
-                    # A rank may still fail in its last steps. The commit is removed only when all ranks have finished.
+                    # Another rank may still fail in its last steps. Therefore the commit is removed only when all ranks
+                    # have finished.
                     barrier()
                 state._forget()
                 return result
@@ -113,10 +114,10 @@ def _note_values() -> None:
 
 
 def _check_values() -> None:
-    """Raises an error if all ranks that had the values of the training have died, because the training would otherwise
-    begin anew without notice. A process of the first generation has the values from the beginning. Other processes get
-    the values in their first sync. The survivors have the lowest ranks. So if rank 0 has no values, no other rank has
-    them either.
+    """Raises an error if all ranks that had the values of the training have died. Without this error, the training
+    would silently begin from the start. A process of the first generation has the values from the beginning. Other
+    processes get the values in their first sync. The survivors have the lowest ranks. So if rank 0 has no values, no
+    other rank has them either.
     """
     joined_later = os.environ.get("RUEDARUN_FIRST_GENERATION", "0") != "0"
     if joined_later and not _has_values and _basics.rank() == 0:
@@ -129,9 +130,10 @@ def _check_values() -> None:
 def _may_go_on(failure: HorovodInternalError, has_committed: bool) -> bool:
     """Whether the ranks can try again from the last commit."""
     if isinstance(failure, ValueError):
-        return False  # the request is invalid, and would be invalid again
+        return False  # if an argument was invalid, it would be invalid again at the next attempt
     if isinstance(failure, Aborted):
-        # Only ruedarun can give the survivors a new job. It limits how often it does this (--reset-limit, --min-np).
+        # Only ruedarun can give the survivors a new job. ruedarun limits how often it does this (--reset-limit,
+        # --min-np).
         return _native.is_elastic()
     return has_committed
 

@@ -91,11 +91,11 @@ class State:
 
     def check_host_updates(self) -> None:
         """Raises HostsUpdatedInterrupt on all ranks if rank 0 has been told that hosts will change. In an elastic job,
-        ruedarun tells rank 0.
+        ruedarun informs rank 0 about such changes.
         """
         if change := _native.take_slot_changes():
-            # Each change needs a later time than the change before. The clock may have been set back since that
-            # change.
+            # Each change must have a later time than the change before it. The clock may have been set back, so the
+            # time may have to be increased.
             self.on_hosts_updated(max(time.time(), math.nextafter(self._last_updated_timestamp, math.inf)), change)
         before = latest = self._last_updated_timestamp
         changes = 0
@@ -194,8 +194,8 @@ class ObjectState(State):
     def _take_commit(self) -> None:
         """Restores the commit of an earlier process, unless this process already has the values of the training. Rank 0
         reads the commit, and the other ranks get the values from rank 0. If ranks die before all ranks have the values,
-        the new rank 0 reads the commit again. All ranks use rank 0's number of commits, because another rank may be new
-        or one commit ahead.
+        the new rank 0 reads the commit again. All ranks use rank 0's number of commits, because other ranks may have
+        another number: new ranks have none, and a rank may be one commit ahead.
         """
         if not self._has_synced and self._folder is not None and self._rank() == 0:
             found = commits.read(self._folder)
@@ -258,7 +258,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # This dict has all attributes of each handler, except the program's object itself.
+        # This dict has all attributes of each handler, except the attribute that refers to the program's object.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()

@@ -84,8 +84,8 @@ def _on_device(tensor: torch.Tensor, name: str | None, order: int) -> DeferredOp
 
 
 def _group_on_device(tensors: Sequence[torch.Tensor], name: str, order: int) -> DeferredOperation:
-    """Starts allgathers of tensors on a GPU. The ranks first exchange the numbers of rows, by a group with as many
-    members. `order` is the number of the process set.
+    """Starts allgathers of tensors on a GPU. The ranks first exchange the numbers of rows by another group of
+    allgathers, one for each tensor. `order` is the number of the process set.
     """
     for tensor in tensors:
         if not getattr(tensor, "is_cuda", False):

@@ -121,7 +121,7 @@ def allreduce_async_(
 
 
 class HorovodAllreduce(torch.autograd.Function):
-    """An allreduce with a gradient, which is the same allreduce of the ranks' gradients."""
+    """An allreduce with a gradient. The gradient is computed by the same allreduce of the ranks' gradients."""
 
     @staticmethod
     def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):  # type: ignore[no-untyped-def]
@@ -157,9 +157,9 @@ def allreduce(
         prescale_factor: every rank's tensor is multiplied by this factor before the reduction.
         postscale_factor: the result is multiplied by this factor after the reduction.
 
-    Returns:
-        A new tensor of the same shape and dtype. Its gradient is the same allreduce of the ranks' gradients. For
-            Average and Sum, this is the mathematical gradient. For other operations it is only what Horovod defines.
+    Returns: A new tensor of the same shape and dtype. Its gradient is the result of the same allreduce, applied to the
+        ranks' gradients. For Average and Sum, this is the mathematical gradient. For other operations it is only what
+        Horovod defines.
 
     Example::
 

@@ -80,7 +80,7 @@ def _on_device(
         raise InvalidArgument(
             f"alltoall: the splits are {rows}; expected {size} that are not negative and sum to at most {extent}"
         )
-    _native.check_writable(tensor)  # a tensor that Rueda cannot use must be refused before the exchange
+    _native.check_writable(tensor)  # refuses an unusable tensor before the exchange of the numbers of rows
     sent = rows
     check_name(order, name)
 

@@ -22,7 +22,7 @@ from rueda.torch._errors import NotInitialized, Refused
 from rueda.torch._profiling import profilers
 from rueda.torch.process_sets import ProcessSet
 
-# Handles of operations that are pending, or whose result was not fetched yet, by their numbers.
+# The handles of operations that are pending or whose result was not fetched yet. The key is the handle's number.
 _handle_map: dict[int, Handle[Any] | DeferredOperation] = {}
 _next_handle = itertools.count(1)  # next() is one step under the GIL, so threads need no lock
 _basics._at_end.append(_handle_map.clear)
@@ -33,7 +33,7 @@ _basics._at_end.append(_recorded.clear)
 
 @contextmanager
 def as_horovod(operation: str, process_set: ProcessSet) -> Iterator[None]:
-    """Replaces the errors of a call by the error classes of Horovod's interface."""
+    """Turns Rueda's errors during a call into errors of the classes in Horovod's interface."""
     try:
         yield
     except errors.NotInitialized as error:
@@ -179,8 +179,9 @@ def needs_gradient(*tensors: torch.Tensor) -> bool:
 
 
 def plain(gradient: torch.Tensor) -> torch.Tensor:
-    """Returns the gradient in the form that operations need: contiguous. The gradient is copied only if it is not
-    contiguous."""
+    """Returns the gradient in contiguous memory, which operations need. Copies the gradient only if it is not
+    contiguous.
+    """
     return gradient.contiguous().resolve_neg()
 
 

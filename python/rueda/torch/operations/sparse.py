@@ -28,8 +28,8 @@ def sparse_allreduce_async(
     """Computes the sum or the average of sparse tensors (torch.sparse_coo). It uses two allgathers, which are named
     ``<name>.indices`` and ``<name>.values``.
 
-    If several ranks have a value at the same place, the result has several entries for this place; ``coalesce()`` adds
-    them.
+    If several ranks have a value at the same index, the result contains this index several times. ``coalesce()`` adds
+    these values.
 
     Args:
         op: Average (divides by the number of ranks) or Sum.
@@ -53,7 +53,7 @@ def sparse_allreduce_async(
             f"sparse_allreduce_async: PyTorch cannot add tensors of {tensor.dtype}; convert the tensor to torch.bfloat16"
         )
     indices_of, values_of = (None, None) if name is None else (f"{name}.indices", f"{name}.values")
-    # The allgather of the values is started first. If starting it fails, no operation has been started.
+    # The allgather of the values is started first. If this start fails, no operation is pending.
     values = allgather_async(tensor._values().contiguous(), values_of, process_set)
     indices = allgather_async(tensor._indices().t().contiguous(), indices_of, process_set)
 
@@ -71,8 +71,8 @@ def sparse_allreduce_async(
 
 
 def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
-    """Returns a function that returns the same result, or raises the same error, at every call. ``wait`` itself can be
-    called only once, because a handle gives its result only once.
+    """Returns a function that can be called several times. It returns the same result, or raises the same error, at
+    every call. ``wait`` itself can be called only once, because a handle gives its result only once.
     """
     outcome: Future[T] = Future()
     # the thread that has this lock waits for the operation; other threads wait for the lock

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests when the members use CUDA IPC, and what happens if a member cannot use it or dies. Also tests that planted
-// defects are found.
+// Tests under which conditions the members use CUDA IPC, and what happens if a member cannot use it or dies. Also tests
+// that planted defects are found.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr cuda::IpcSizes kSizes{.slot = 4096, .least_batch = 256};
-constexpr std::size_t kMemory = 3 * kSizes.slot;  ///< what a member shares: two slots and scratch memory
+constexpr std::size_t kMemory = 3 * kSizes.slot;  ///< the memory that a member shares: two slots and scratch memory
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -54,7 +54,8 @@ void run_sum(IpcMember& member, DeviceCommunicator& communicator, std::size_t co
     sum.check(member);
 }
 
-/// Returns the number of members for which `is_true` is true. This is a small batch, which is staged.
+/// Returns the number of members for which `is_true` is true. The members find it by an allreduce, which is so small
+/// that it is staged (moves through the host's memory).
 float count_members(IpcMember& member, DeviceCommunicator& communicator, bool is_true) {
     float count = is_true ? 1 : 0;
     std::byte* const memory = member.put(std::as_bytes(std::span(&count, 1)));
@@ -94,7 +95,8 @@ void plant_no_opening(int member, cuda::CudaApi& api) {
 /// The facts that the planted defects collect about the streams of this process.
 struct Streams {
     std::map<cuda::CudaEvent, cuda::CudaStream> of_event;
-    std::set<cuda::CudaStream> with_kernels;  ///< only the stream of CUDA IPC has kernels in these tests
+    std::set<cuda::CudaStream> with_kernels;  ///< streams that have kernels; in these tests, only the stream of CUDA
+                                              ///< IPC
     std::set<cuda::CudaFunction> reductions;
     cuda::CudaStream other = nullptr;
     bool lies = true;
@@ -327,7 +329,8 @@ TEST_CASE("the time of a batch is from the first kernel to the last, and a stage
         } while (count_members(member, *communicator, times || is_over) < static_cast<float>(member.members()));
         RUEDA_RANK_CHECK(!communicator->end()->times().has_value());
         RUEDA_RANK_CHECK(times.has_value());
-        // 12,000 bytes are three pieces, so the device runs three slow kernels. The precision is a few microseconds.
+        // 12,000 bytes are three pieces, so the device runs three slow kernels. The measured time may be wrong by a few
+        // microseconds.
         RUEDA_RANK_CHECK(times->end_ns - times->begin_ns >= 59'000'000);
         member.meet();
     });
@@ -404,7 +407,8 @@ TEST_CASE("a member that dies leaves no work behind that waits", "[ipc][death]")
             // The device still works.
             const std::vector<std::byte> bytes(100, std::byte{7});
             RUEDA_RANK_CHECK(member.get(member.put(bytes), bytes.size()) == bytes);
-            throw RankCheckFailed("survived");  // skips the calls of meet() at the end, because rank 1 is dead
+            // skips the calls of meet() at the end, which would wait for rank 1 (it is dead)
+            throw RankCheckFailed("survived");
         });
         INFO(result.text());
         CHECK(result.ranks[1].end == RankEnd::killed);

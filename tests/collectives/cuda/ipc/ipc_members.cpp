@@ -246,7 +246,7 @@ RanksResult run_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>
                     IpcMember member(context, setup, board);
                     body(member);
                 }
-                board.meet();  // from here on, no member starts more device work that uses this member's memory
+                board.meet();  // after this, no member starts further work on a device
                 std::string all;
                 for (const std::string& violation : gpu::violations()) {
                     all += violation + "\n";

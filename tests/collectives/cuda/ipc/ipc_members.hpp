@@ -27,7 +27,7 @@ struct IpcSetup {
     std::uint64_t seed = 1;
     DevicePath path = DevicePath::automatic;
     cuda::IpcSizes sizes{.slot = 4096, .least_batch = 256};
-    std::chrono::microseconds delays{200};  ///< the longest delay of an operation of a device
+    std::chrono::microseconds delays{200};  ///< the longest time by which a simulated device delays an operation
     /// Changes a member's table of the driver's functions, to plant a defect.
     std::function<void(int member, cuda::CudaApi& api)> plant = nullptr;
 };
@@ -60,7 +60,7 @@ public:
     /// Waits until all members have called this function. Throws if a member has failed.
     void meet();
 
-    /// A set without a launch order asks from time to time whether it needs one. In these tests it asks after this
+    /// A set without a launch order checks from time to time whether it needs one. In these tests, it checks after this
     /// number of batches (SetCommunicator).
     static constexpr std::uint32_t kOrderInterval = 4;
     /// Makes and connects a communicator of all members. The n-th calls of all members make one communicator.
@@ -96,7 +96,7 @@ private:
     std::vector<DeviceEventPtr> events_;
     std::vector<Location> locations_;
     IpcLists lists_;
-    std::vector<std::int64_t> own_splits_;  // what this member sends, and then what it receives
+    std::vector<std::int64_t> own_splits_;  // the rows that this member sends, followed by the rows that it receives
 };
 
 /// Runs `body` in a process for each member. Each process reports the violations that its stand-in found as the value

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tensors that move through device memory shared by CUDA IPC have the bits that the CPU gives. Members are processes,
-// on the stand-in.
+// Tests tensors that move through device memory shared by CUDA IPC. The results must have the same bits as on the CPU.
+// Members are processes, on the stand-in.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +24,7 @@ using Random = std::mt19937_64;
 
 constexpr std::size_t kGuard = 32;  ///< bytes around an output, which must not change
 constexpr std::byte kGuardByte{0x5a};
-constexpr std::size_t kMostApart = 5;  ///< the most tensors of a batch that have allocations of their own
+constexpr std::size_t kMostApart = 5;  ///< a batch with more tensors has all of them in one allocation
 
 std::vector<std::byte> random_bytes(std::uint64_t seed, std::size_t bytes) {
     Random random(seed);
@@ -36,7 +36,7 @@ std::vector<std::byte> random_bytes(std::uint64_t seed, std::size_t bytes) {
 /// A tensor of a batch, the same on all members.
 struct Shape {
     Segment segment;
-    std::size_t shift = 0;  ///< the bytes between the aligned beginning of the memory and the tensor
+    std::size_t shift = 0;  ///< the tensor begins this number of bytes after an aligned address
     bool is_in_place = false;
     std::uint64_t seed = 0;
 
@@ -76,8 +76,8 @@ Shape random_shape(Random& random, std::uint32_t members, std::size_t most_bytes
     return shape;
 }
 
-/// Returns a random batch. Each tensor of a batch of few tensors has at most the size of five slots, and each tensor of
-/// a batch of many tensors has at most 200 bytes.
+/// Returns a random batch. If the batch has few tensors, each of them has at most the size of five slots. If it has
+/// many tensors, each has at most 200 bytes.
 Case random_case(Random& random, std::uint32_t members, std::size_t slot) {
     Case made;
     const std::uint64_t kind = random() % 6;
@@ -207,8 +207,8 @@ private:
     IpcMember& member_;
     const std::vector<Shape>& shapes_;
     std::vector<Buffers> buffers_;
-    std::vector<std::byte> together_;   // the contents of the one allocation before the batch
-    std::vector<std::size_t> outputs_;  // the offsets of the guarded outputs in the one allocation
+    std::vector<std::byte> together_;   // for one common allocation: its contents before the batch
+    std::vector<std::size_t> outputs_;  // for one common allocation: the offsets of the guarded outputs
     std::byte* memory_ = nullptr;       // the one allocation
 };
 

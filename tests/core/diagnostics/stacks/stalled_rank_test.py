@@ -24,7 +24,7 @@ FUNCTION = "wait_for_the_file"
 
 
 class StalledRank(unittest.TestCase):
-    """Rank 1 is missing until the test has read the expected text. The job then ends in order."""
+    """Rank 1 does not take part until the test has read the expected text. Then the job ends normally."""
 
     def run_job(self, until, act=lambda text: None, launch=None, mode=(), **settings):
         """Starts two ranks and reads their standard error. When the pattern `until` appears, creates the file that ends
@@ -148,7 +148,8 @@ class StalledRank(unittest.TestCase):
         self.assertRegex(text, r"rank 2 on host2 \(pid \d+\): ")
 
     def check_message(self, text):
-        """Rank 1 waits for rank 2. Rank 0 prints the report. Rank 1 prints one line, which names the report."""
+        """Rank 1 waits for rank 2. Rank 0 prints the report. Rank 1 prints only one line, which refers to the report.
+        """
         self.assertRegex(text, r"receive from rank 2, tag 7: waiting for [\d.]+ s; ready: rank 1; missing: rank 2\n")
         self.assertRegex(text, r"rank 2[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
         self.assertRegex(
