@@ -99,8 +99,9 @@ class Backward(unittest.TestCase):
     def test_the_plan_says_what_is_computed_before_each_tensor(self):
         case = Case("backward", (8, 1), "set", (0.0, 1250.5))
         line = plan_line(case, Effort(0.5, 3, 9), True)
-        self.assertEqual(line, "backward/set allreduce 0.5 3 9 1 8@0.000 1@1250.500")
-        self.assertEqual(plan_line(one("broadcast", 8), Effort(1, 2, 3), False), "broadcast/8 broadcast 1 2 3 0 2")
+        self.assertEqual(line, "backward/set allreduce 0.5 3 9 1 0 8@0.000 1@1250.500")
+        line = plan_line(one("broadcast", 8), Effort(1, 2, 3, between=4096), False)
+        self.assertEqual(line, "broadcast/8 broadcast 1 2 3 0 4096 2")
 
     def test_it_is_for_the_first_number_of_ranks(self):
         singles, load = [one("allreduce", 4)], [Case("backward", (1, 1), "set", (0.0, 1.0))]
@@ -238,8 +239,8 @@ class Statistics(unittest.TestCase):
         self.assertEqual((comparison["peer"], comparison["target"], comparison["met"]), ("mpich each", 1.1, True))
         report = {
             "date": "today", "commit": "c", "command": "compare", "rounds": 3, "failures": [], "standing": [],
-            "machine": {"cpu": "x", "cores": 2, "kernel": "6"}, "peers": {"gloo": {"skipped": "not here"}},
-            "rows": self.rows, "comparison": [comparison],
+            "bytes_between": 0, "machine": {"cpu": "x", "cores": 2, "kernel": "6"},
+            "peers": {"gloo": {"skipped": "not here"}}, "rows": self.rows, "comparison": [comparison],
         }  # fmt: skip
         page = summary.markdown(report)
         self.assertIn("| 1 MiB | staged | 80 | mpich each | 160 | 2.00× | 1.50–6.00 | ≥ 1.1×: met |", page)
@@ -258,14 +259,16 @@ def passed(name: str, way: str, pairs: list[tuple[float, float]], family: Family
 def page_of(rows: list[dict], **more) -> str:
     report = {
         "date": "today", "commit": "c", "command": "compare", "rounds": 3, "failures": [], "standing": [],
-        "machine": {"cpu": "x", "cores": 2, "kernel": "6"}, "peers": {}, "rows": rows, "comparison": [],
+        "bytes_between": 0, "machine": {"cpu": "x", "cores": 2, "kernel": "6"}, "peers": {}, "rows": rows,
+        "comparison": [],
     }  # fmt: skip
     return summary.markdown(report | more)
 
 
 class Load(unittest.TestCase):
     def test_exposed_is_the_step_less_the_computation_of_the_same_round(self):
-        # The differences are 2, 30 and 3 ms, so their median is 3 ms. The difference of the medians would be 6 ms.
+        # The differences are 2, 30 and 3 ms, so their median is 3 ms. The difference between the two medians, however,
+        # would be 6 ms.
         row = summary.row(passed("openmpi", "each", [(42_000, 40_000), (90_000, 60_000), (47_000, 44_000)]))
         load = row["load"]
         self.assertEqual((load["exposed"], load["low"], load["high"]), (3_000, 2_000, 30_000))

@@ -29,7 +29,7 @@ class Quick(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = compare(
                 *("--quick", "--ranks", "2", "--sizes", "4,8K", "--seconds", "0.01", "--gradients", "recommender"),
-                *("--backward", "recommender=3"),
+                *("--backward", "recommender=3", "--between", "64K"),
                 *(
                     "--operations",
                     "allreduce,broadcast,allgather,reducescatter,alltoall",
@@ -46,6 +46,7 @@ class Quick(unittest.TestCase):
         self.check_rows(report["rows"], peers)
         self.check_backward([row for row in report["rows"] if row["operation"] == "backward"], peers)
         self.assertEqual(report["failures"], [])
+        self.assertIn("before each operation every rank writes 64 KiB of other memory", page)
         standing = {entry["runner"]: entry for entry in report["standing"]}
         self.assertEqual(list(standing), peers.split(","))
         self.assertTrue(0 < standing["rueda"]["init_mebibytes"] < 64, standing)
@@ -108,6 +109,7 @@ class Refused(unittest.TestCase):
     def test_wrong_arguments(self):
         self.refused("peer 'gluu' is not known", "--peers", "gluu", "--dry-run")
         self.refused("size '3'", "--sizes", "3", "--dry-run")
+        self.refused("size '3'", "--between", "3", "--dry-run")
         self.refused("--backward 'resnet50=soon'", "--backward", "resnet50=soon", "--dry-run")
         self.refused("--holds '1ms'", "--sweep", "--holds", "1ms", "--dry-run")
         self.refused("--lock 'nowhere'", "--lock", "nowhere", *WITH_RUEDA, "--output", "unused")

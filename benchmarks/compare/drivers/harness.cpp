@@ -33,12 +33,13 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kMostRanks = 64;
-/// No operation of a plan takes this long, so a rank that has not called line_up() after this time has died.
+/// The time limit of line_up(), the barrier of all ranks. No measured operation takes this long, so a rank that does
+/// not reach the barrier in time has died.
 constexpr Seconds kGivesUpAfter{120};
 
-/// One rank's entry in the board (the shared memory of a run), on its own cache lines. Only this rank writes `arrived`
-/// (release), and all ranks read it (acquire). So after line_up(), a rank sees everything that the other ranks wrote
-/// before their line_up().
+/// One rank's part of the shared memory of a run, on its own cache lines. Only this rank writes `arrived` (release),
+/// and all ranks read it (acquire). So after line_up(), a rank sees everything that the other ranks wrote before their
+/// line_up().
 struct Seat {
     std::atomic<std::uint64_t> arrived;
     double value;
@@ -53,7 +54,7 @@ struct Board {
     std::array<Seat, kMostRanks> seats;
     std::uint32_t goes_on;
 };
-constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers for the crossing bound come after the board
+constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers of bound_peer.cpp come after the Board
 static_assert(sizeof(Board) <= kBoardBytes);
 
 const char* required(const char* variable) {
@@ -86,7 +87,7 @@ std::span<std::byte> map_board() {
     return {static_cast<std::byte*>(memory), bytes};
 }
 
-/// Returns the memory of the board (the shared memory of a run), which stays mapped until the process ends.
+/// Returns the shared memory of a run, which stays mapped until the process ends.
 std::span<std::byte> board_memory() {
     static const std::span<std::byte> memory = map_board();
     return memory;
@@ -174,13 +175,16 @@ std::uint64_t count_wrong(const std::string& operation, const float* output, std
     return wrong;
 }
 
-/// One line of the plan. `has_result` is false for the crossing bound, which computes no result.
+/// One line of the plan. `has_result` is false for bound_peer.cpp, which measures a lower bound and computes no result.
 struct Task {
     Case c;
     Seconds seconds{0};
     std::uint64_t fewest = 0;
     std::uint64_t most = 0;
     bool has_result = true;
+    /// Before each operation, a rank writes this number of bytes that no operation uses. So the caches contain less of
+    /// the memory that the previous operation used, as in a training that computes between two operations.
+    std::uint64_t bytes_between = 0;
 };
 
 /// Reads `count`, or `count@microseconds` if a simulated backward pass computes for this time before it has the tensor.
@@ -192,7 +196,7 @@ void read_tensor(const std::string& word, Case& c) {
     }
 }
 
-/// Reads the lines of the plan: `label operation seconds fewest most has_result tensor tensor …`. If `operation` is
+/// Reads the lines of the plan: `label operation seconds fewest most has_result bytes_between tensor tensor …`. If `operation` is
 /// `standing`, the line measures memory and CPU use, first of an idle rank and then of a waiting rank. Each of the two
 /// measurements takes `seconds`.
 std::vector<Task> read_plan(const std::string& path) {
@@ -202,7 +206,8 @@ std::vector<Task> read_plan(const std::string& path) {
         std::istringstream words(line);
         Task task;
         double seconds = 0;
-        if (!(words >> task.c.label >> task.c.operation >> seconds >> task.fewest >> task.most >> task.has_result)) {
+        if (!(words >> task.c.label >> task.c.operation >> seconds >> task.fewest >> task.most >> task.has_result >>
+              task.bytes_between)) {
             line.insert(0, "the plan '" + path + "' has a line that is not one: ");
             throw std::runtime_error(line);
         }
@@ -230,6 +235,7 @@ public:
         // The first runs create names and connections and fill the caches, so these runs are not measured.
         const std::uint64_t warm_up = std::min<std::uint64_t>(5, task_.fewest);
         inputs_ = peer_.begin(task_.c);
+        between_.resize(task_.bytes_between);
         for (std::uint64_t i = 0; i < warm_up; ++i) {
             iterate(i);
         }
@@ -253,6 +259,7 @@ private:
         if (!task_.c.compute_us.empty()) {
             compute_alone();
         }
+        std::fill(between_.begin(), between_.end(), static_cast<char>(iteration));
         const Pattern pattern(place_.rank, 1, iteration);
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
             pattern.write(inputs_[i], task_.c.counts[i]);
@@ -287,8 +294,8 @@ private:
             seat.wrong += count_wrong(task_.c.operation, outputs[i], task_.c.counts[i], place_, iteration);
         }
     }
-    /// Reads the values of all ranks from their seats (the ranks' entries in shared memory). The values cannot change
-    /// before the next line_up(), because line_up() waits for rank 0.
+    /// Reads the values that all ranks have written to the shared memory. The values cannot change before the next
+    /// line_up(), because line_up() waits for rank 0.
     void collect(std::vector<double>& times) {
         if (place_.rank != 0) {
             return;
@@ -326,6 +333,7 @@ private:
     const Task& task_;
     const Place& place_;
     std::vector<float*> inputs_;
+    std::vector<char> between_;  // Task::bytes_between
     std::vector<double> times_;  // only on rank 0
     std::vector<double> alone_;  // only on rank 0: times of the computation without communication
     std::uint64_t wrong_ = 0;
@@ -399,7 +407,8 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     }
 }
 
-/// Set before the first case, and constant afterwards.
+/// The measured speed of the computation in a simulated backward pass. Set before the first case, and constant
+/// afterwards.
 double passes_per_microsecond = 0;
 
 /// Measures many short slices of computation on a warm core. Returns the median, because a preemption affects only a
@@ -539,8 +548,8 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 extern "C" {
 
 struct compare_callbacks {
-    /// Before it submits a tensor, the peer calls compare_compute(). `compute_us` contains the argument of this call
-    /// for each tensor. It is null if nothing is computed.
+    /// `compute_us` contains a computing time for each tensor; null if nothing is computed. The peer passes this time
+    /// to compare_compute() before it submits the tensor.
     void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
                   float** inputs);
     void (*run)();

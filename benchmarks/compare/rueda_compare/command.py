@@ -79,6 +79,13 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=0.15, metavar="S", help="for one case in one round (default: %(default)s)"
     )
     parser.add_argument(
+        "--between",
+        default="0",
+        metavar="SIZE",
+        help="bytes of other memory that each rank writes before each operation, so that the caches do not contain the "
+        "memory of the operation before (default: %(default)s)",
+    )
+    parser.add_argument(
         "--idle", type=float, metavar="S", help="seconds over which CPU use is taken; 0: not (default: 10)"
     )
     parser.add_argument(
@@ -183,7 +190,8 @@ def _progress(text: str) -> None:
 
 
 def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Record]]:
-    """Returns the families that this machine has and, for the report, all requested families."""
+    """Returns the families of peers (kinds of libraries) that this machine has. Also returns a line of the report for
+    each requested family: its version, or why it is skipped."""
     present, report = [], {}
     for found in families:
         name = found.name
@@ -250,6 +258,7 @@ def _run(options: argparse.Namespace) -> int:
     ranks = _numbers(options.ranks)
     groups = _cases(options)
     names = _list(options.peers, FAMILIES, "peer")
+    between = 0 if options.between == "0" else parse_size(options.between)
     if rounds < 1 or options.seconds <= 0 or idle < 0:
         raise UsageError("--rounds must be at least 1, --seconds more than 0, --idle at least 0")
     if not names or not (groups or idle):
@@ -269,7 +278,7 @@ def _run(options: argparse.Namespace) -> int:
         machine = QuietMachine(options.lock)
     except OSError as error:
         raise UsageError(f"--lock '{options.lock}' cannot be opened: {error.strerror}") from None
-    session = Session(Effort(options.seconds, 5, 5000), rounds, _say, _progress, machine)
+    session = Session(Effort(options.seconds, 5, 5000, between), rounds, _say, _progress, machine)
     standing = [line for number in ranks[:1] if idle for line in _measure_standing(runners, number, idle, session)]
     rows = [summary.row(m) for number, cases in _places(ranks, groups) for m in session.measure(runners, number, cases)]
     by_key = {(case.operation, case.set_name, case.bytes): case for cases in groups for case in cases}
@@ -280,6 +289,7 @@ def _run(options: argparse.Namespace) -> int:
         "command": shlex.join(["compare", *sys.argv[1:]]),
         "machine": _machine(),
         "rounds": rounds,
+        "bytes_between": between,
         "sweep": options.sweep,
         "peers": peers,
         "rows": rows,

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .cases import MEBI, Case
@@ -18,7 +18,7 @@ from .peers import Family, Missing, Process, Setting
 
 _BOARD_BYTES = 64 * 1024  # this value must be equal to kBoardBytes in drivers/harness.cpp
 _RESULT = '{"case"'
-_STARTING_SECONDS = 180  # enough to start Python, PyTorch and a launcher on a busy machine
+_STARTING_SECONDS = 180  # this is enough time to start Python, PyTorch and a launcher on a busy machine
 
 
 class PeerFailed(Exception):
@@ -27,16 +27,18 @@ class PeerFailed(Exception):
 
 @dataclass(frozen=True)
 class Effort:
-    """The limits for measuring a case in one round: the time, and the fewest and the most iterations."""
+    """The limits for measuring a case in one round: the time, and the fewest and the most iterations. Before each
+    operation, a rank writes `between` bytes that no operation uses."""
 
     seconds: float
     fewest: int
     most: int
+    between: int = 0
 
 
 @dataclass(frozen=True)
 class Runner:
-    """A peer, and one of its ways to reduce a set of tensors. Each such pair is a row of the report."""
+    """A library (peer) with one of its ways to reduce a set of tensors. Each such pair is a row of the report."""
 
     family: Family
     way: str
@@ -61,8 +63,8 @@ def plan_line(case: Case, effort: Effort, has_result: bool) -> str:
     tensors: Iterable[object] = case.counts
     if case.compute_us:
         tensors = (f"{count}@{time:.3f}" for count, time in zip(case.counts, case.compute_us, strict=True))
-    words = [case.label, case.collective, effort.seconds, effort.fewest, effort.most, int(has_result), *tensors]
-    return " ".join(map(str, words))
+    limits = [effort.seconds, effort.fewest, effort.most, int(has_result), effort.between]
+    return " ".join(map(str, [case.label, case.collective, *limits, *tensors]))
 
 
 def _end(children: list[subprocess.Popen[str]]) -> None:
@@ -103,7 +105,8 @@ def _wait(children: list[subprocess.Popen[str]], folder: Path, limit: float) -> 
 
 
 def run_processes(processes: list[Process], plan: str, shared_bytes: int, limit: float) -> dict[str, dict[str, float]]:
-    """Starts the processes with a board and a plan. Returns the results by the cases' labels."""
+    """Starts the processes with shared memory (the board) and a list of the cases to measure (the plan). Returns the
+    results by the cases' labels."""
     board = os.memfd_create("compare")
     try:
         os.ftruncate(board, _BOARD_BYTES + shared_bytes)
@@ -145,6 +148,7 @@ def run(
     shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
     # Each iteration also writes and checks the tensors, which takes up to 40 ns per byte with the slowest peers.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
+    least += len(cases) * effort.between * 10e-9 * ranks * (effort.fewest + 5)
     least += sum(sum(case.compute_us) for case in cases) * 4e-6 * (effort.fewest + 5)
     limit = _STARTING_SECONDS + 4 * len(cases) * effort.seconds + least
     try:
@@ -160,7 +164,7 @@ def run(
 
 def run_standing(runner: Runner, ranks: int, seconds: float) -> dict[str, float]:
     """Measures the memory after init, and the CPU use of an idle and of a waiting rank."""
-    plan = f"standing standing {seconds} 1 1 1"
+    plan = f"standing standing {seconds} 1 1 1 0"
     processes = runner.family.processes(runner.way, ranks, runner.family.standing_setting())
     results = run_processes(processes, plan, 0, _STARTING_SECONDS + 3 * seconds)
     if "standing" not in results:
@@ -193,8 +197,8 @@ class QuietMachine:
 
 
 class Session:
-    """Runs all runners in turn. If a runner fails with a group of cases, the failure is reported, and the runner skips
-    this group in later rounds."""
+    """Runs all runners (a library with one of its ways) in turn. If a runner fails with a group of cases, the failure
+    is reported, and the runner skips this group in later rounds."""
 
     def __init__(
         self,
@@ -214,11 +218,9 @@ class Session:
     def _effort(self, cases: list[Case]) -> Effort:
         """Sets of 100 MiB or more take so long that only a few iterations are made."""
         large = max(case.bytes for case in cases) >= 100 * MEBI
-        return Effort(
-            self.effort.seconds * (4 if large else 1),
-            min(self.effort.fewest, 3) if large else self.effort.fewest,
-            self.effort.most,
-        )
+        if not large:
+            return self.effort
+        return replace(self.effort, seconds=4 * self.effort.seconds, fewest=min(self.effort.fewest, 3))
 
     def _attempt(
         self, runner: Runner, setting: Setting, ranks: int, cases: list[Case], effort: Effort
@@ -238,7 +240,7 @@ class Session:
         settings = runner.family.settings
         if len(settings) == 1 or self.rounds == 1:
             return {case: settings[0] for case in cases}
-        short = Effort(self.effort.seconds / 4, 3, self.effort.most)
+        short = replace(self.effort, seconds=self.effort.seconds / 4, fewest=3)
         medians: dict[Case, dict[int, float]] = {case: {} for case in cases}
         for index, setting in enumerate(settings):
             self.progress(f"{ranks} ranks, {cases[0].label.partition('/')[0]}: trying {runner.name}, {setting.name}")

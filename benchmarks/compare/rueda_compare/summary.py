@@ -63,7 +63,8 @@ def _load(measured: Measured) -> Record:
 
 
 def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | None:
-    """Returns the fastest of all peers, or of the peers in the named families. Rueda and the bound are not peers."""
+    """Returns the fastest of all peers, or of the peers in the named families. Rueda and the measured lower bound are
+    not peers."""
     peers = [
         entry
         for entry in rows
@@ -223,12 +224,13 @@ def _standing_table(standing: Sequence[Record]) -> list[str]:
 
 def markdown(report: Record) -> str:
     """Returns the whole report as Markdown."""
-    machine = report["machine"]
+    machine, between = report["machine"], report["bytes_between"]
+    other_memory = f"; before each operation every rank writes {size_text(between)} of other memory" if between else ""
     lines = [
         "# Rueda beside its peers",
         "",
         f"{report['date']}, commit {report['commit']}, {machine['cores']} cores of {machine['cpu']}, Linux "
-        f"{machine['kernel']}; float32, {report['rounds']} rounds in turns, medians, µs.",
+        f"{machine['kernel']}; float32, {report['rounds']} rounds in turns, medians, µs{other_memory}.",
         "",
         f"`{report['command']}`",
         "",
