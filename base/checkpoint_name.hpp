@@ -17,7 +17,7 @@ struct CheckpointName {
     [[nodiscard]] bool operator==(const CheckpointName&) const = default;
 };
 
-/// The file that is written last. A folder without it is no complete checkpoint.
+/// The file that is written last. A folder without this file is an incomplete checkpoint.
 inline constexpr std::string_view kCheckpointStateFile = "state.safetensors";
 
 [[nodiscard]] std::string format_checkpoint_name(const CheckpointName& name);

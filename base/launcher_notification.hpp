@@ -22,11 +22,14 @@ struct LauncherNotification {
                          ///< this reason
         steps = 4,       ///< to a rank: carries the descriptor of the file for the rank's current training step
                          ///< (base/shared_memory/step_page.hpp)
-        elastic = 5,     ///< to a worker of an elastic job: init() must wait for a place (docs/design/0028)
-        waits = 6,       ///< from a worker of an elastic job: it has no job, and waits for a place in the next one
-        place = 7,       ///< to a worker that waits: its rank in the next generation; the text has its variables
+        elastic = 5,     ///< to a worker of an elastic job: init() must wait until the worker gets a rank in the job
+                         ///< (docs/design/0028)
+        waits = 6,       ///< from a worker of an elastic job: the worker has no rank, and waits for a rank in the next
+                         ///< generation
+        place = 7,       ///< to a worker that waits: its rank in the next generation; the text has the environment
+                         ///< variables for this rank
         slots_changed = 8,  ///< to a worker: the slots of the job have changed; `rank` has bits of SlotChange
-        dismissed = 9,      ///< to a worker that waits: there will be no place; the text says why
+        dismissed = 9,      ///< to a worker that waits: it will get no rank; the text says why
     };
 
     /// The bits of a notification about slots. Horovod's State.on_hosts_updated() uses the same numbers.
@@ -41,8 +44,8 @@ struct LauncherNotification {
 /// length of an error's text (AbortBlock).
 inline constexpr std::size_t kMostLauncherText = 704;
 inline constexpr std::size_t kLauncherHeaderBytes = 16;
-/// The maximum length in bytes of the text of a place. It is longer than other texts, because it may contain all
-/// addresses of a host.
+/// The maximum length in bytes of the text of a notification `place`. This text may be longer than those of other
+/// kinds, because it may contain all addresses of a host.
 inline constexpr std::size_t kMostPlaceText = 2048;
 inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + kMostPlaceText;
 
@@ -51,7 +54,7 @@ inline constexpr std::size_t kMostLauncherNotification = kLauncherHeaderBytes + 
 /// Decodes bytes from another process. Fails with Internal if the bytes are not a notification.
 [[nodiscard]] Result<LauncherNotification> parse_launcher_notification(std::string_view bytes);
 
-/// A variable of a place, for example RUEDA_RANK=3.
+/// An environment variable in a notification `place`, for example RUEDA_RANK=3.
 struct PlaceVariable {
     std::string name;
     std::string value;
@@ -61,14 +64,14 @@ struct PlaceVariable {
 struct LauncherPlace {
     std::int32_t rank = 0;
     std::int32_t ranks = 0;
-    std::vector<PlaceVariable> variables;  ///< for the environment; RUEDA_RANK and RUEDA_SIZE are among them
+    std::vector<PlaceVariable> variables;  ///< environment variables; RUEDA_RANK and RUEDA_SIZE are among them
 };
 
 /// Writes the variables as the text of a notification of the kind `place`: NAME=VALUE, separated by blanks. Fails with
 /// ResourceExhausted if the text is too long for a notification.
 [[nodiscard]] Result<std::string> encode_place(const std::vector<PlaceVariable>& variables);
-/// Parses a notification of the kind `place`. Fails with Internal if it is damaged, or if its variables RUEDA_RANK and
-/// RUEDA_SIZE do not give the notification's rank and a number of ranks.
+/// Parses a notification of the kind `place`. Fails with Internal if the notification is damaged, if RUEDA_RANK is not
+/// the rank of the notification, or if RUEDA_SIZE is not a number of ranks.
 [[nodiscard]] Result<LauncherPlace> parse_place(const LauncherNotification& notification);
 
 /// If a stall caused an abort, the reason of the abort contains this text. ruedarun searches for the text in the
@@ -80,7 +83,8 @@ inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDO
     return reason.find(kReasonOfStall) != std::string_view::npos;
 }
 
-/// The environment variable that says which descriptor is the rank's end of the socket, in the form of LauncherAddress.
+/// The environment variable that tells a rank which descriptor is its end of the socket. The value has the form of
+/// LauncherAddress.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 
 /// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough: a program between ruedarun and the

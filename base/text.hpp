@@ -15,8 +15,8 @@ namespace rueda::base {
 [[nodiscard]] bool equal_ignoring_case(std::string_view left, std::string_view right) noexcept;
 
 /// Returns the edit distance of two texts: the smallest number of edits that turn one text into the other. An edit
-/// inserts, removes or replaces one character, or swaps two neighbours. No place is edited twice ("optimal string
-/// alignment"). The cost is left.size() × right.size() steps.
+/// inserts, removes or replaces one character, or swaps two neighbours. No part of the text is edited twice ("optimal
+/// string alignment"). The cost is left.size() × right.size() steps.
 [[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
 
 /// Returns the candidate that the user probably meant by `name`: the candidate with the smallest edit distance. If

@@ -4,9 +4,9 @@
 # needed, except that nvcc itself reads some of CUDA's headers.
 #
 # RUEDA_NVCC, RUEDA_PTXAS (nvcc's assembler) and RUEDA_KERNEL_CLANG are the programs, or empty. RUEDA_KERNEL_COMPILER is
-# the compiler for the kernels of the library: "nvcc", else "clang++", else "none". RUEDA_KERNEL_ARCHITECTURE is the oldest
-# architecture that its PTX supports: 70 (Volta) with clang and with nvcc 12, 75 (Turing) with nvcc 13, which has no
-# other. The driver compiles the PTX for every newer GPU.
+# the compiler for the kernels of the library: "nvcc", else "clang++", else "none". RUEDA_KERNEL_ARCHITECTURE is the
+# oldest GPU architecture for which this compiler makes PTX: 70 (Volta) with clang and nvcc 12, and 75 (Turing) with
+# nvcc 13. The driver compiles the PTX for every newer GPU.
 include_guard(GLOBAL)
 option(RUEDA_WITH_NVCC "Compile the device kernels with nvcc where it is found, otherwise with clang" ON)
 
@@ -70,9 +70,9 @@ else()
   set(RUEDA_KERNEL_COMPILER none)
 endif()
 
-# The flags of the compilers. They forbid fused multiply-add, which would round once where the CPU rounds twice. nvcc
-# only preprocesses the file with its host compiler, so the version of this compiler does not matter.
-# nvcc 12.9 warns about sm_70 that a later version will not have it.
+# The flags of the compilers. They forbid fused multiply-add: it rounds once, but the CPU rounds twice, so the bits
+# would differ. nvcc only preprocesses the file with its host compiler, so the version of this compiler does not matter.
+# nvcc 12.9 warns that later versions will not support sm_70; -Wno-deprecated-gpu-targets suppresses this.
 set(RUEDA_KERNEL_INCLUDES "-I${PROJECT_SOURCE_DIR}" "-I${PROJECT_SOURCE_DIR}/include")
 set(RUEDA_NVCC_FLAGS -x cu -std=c++20 -fmad=false --expt-relaxed-constexpr -allow-unsupported-compiler
                      -Wno-deprecated-gpu-targets ${RUEDA_KERNEL_INCLUDES})

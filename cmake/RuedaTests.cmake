@@ -28,7 +28,8 @@ function(rueda_default_test_needs)
   endforeach()
 endfunction()
 
-# Runs at the end of each folder, because a test's environment is set after rueda_test() has added the test.
+# Makes default_tests depend on the targets in the tests' environments. Call this at the end of a folder, because a
+# test's environment is set after rueda_test() has added the test.
 function(rueda_environments_of_default_tests)
   get_property(tests DIRECTORY PROPERTY RUEDA_DEFAULT_TESTS)
   foreach(test IN LISTS tests)

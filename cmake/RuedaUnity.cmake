@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room as one source, to read the headers only once.
-# Releases, the builds of the tests (CMakePresets.json) and the wheel (pyproject.toml) are unity builds, so names in
-# anonymous namespaces must be unique within a room. The presets dev and clang compile each file by itself.
+# A unity build (CMAKE_UNITY_BUILD) compiles several sources of a room (a folder of the source tree) as one source, to
+# read the headers only once. Releases, the builds of the tests (CMakePresets.json) and the wheel (pyproject.toml) are
+# unity builds, so names in anonymous namespaces must be unique within a room. The presets dev and clang compile each
+# file by itself.
 if(NOT CMAKE_UNITY_BUILD)
   return()
 endif()
@@ -13,15 +14,15 @@ set_source_files_properties(
   ops/reduce_integers.cpp DIRECTORY ops PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(training/optimizers/kernels_simd.cpp DIRECTORY training PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# The plugins contain these files, too. A test links rooms and the parts of plugins. If these files were in units with
-# other files, such a test would contain their functions twice.
+# The plugins contain these files, too. A test links rooms (folders of the source tree) and the parts of plugins. If
+# these files were compiled together with other files, such a test would contain their functions twice.
 set_source_files_properties(
   base/text.cpp ops/neutral.cpp collectives/membership.cpp collectives/transport.cpp collectives/wire.cpp
   DIRECTORY base ops collectives collectives/cuda collectives/mpi collectives/ucx
   PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# These files need core/. If they were in a unit with other files of their room, a program that links only the room would
-# need core/, too.
+# These files need core/. If they were compiled together with other files of their room (folder), a program that links
+# only this room would need core/, too.
 set_source_files_properties(
   data/c_interface/connection_functions.cpp data/c_interface/data_functions.cpp data/c_interface/options_text.cpp
   data/c_interface/pinned_batches.cpp data/c_interface/pinned_functions.cpp data/c_interface/vocabulary_functions.cpp
@@ -33,8 +34,8 @@ set_source_files_properties(training/checkpoints/c_functions.cpp training/metric
 # This file declares functions of core/ as weak, which must happen before any use of them.
 set_source_files_properties(data/pipeline/host_share.cpp DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# Each room is divided into units of equal size, with at most 24 sources. With more sources, g++ needs more than 1 GB of
-# memory.
+# Each room (folder) is divided into units of equal size: at most 24 sources are compiled together. With more sources,
+# g++ needs more than 1 GB of memory.
 foreach(room IN ITEMS base collectives core launcher training data)
   get_target_property(sources rueda_${room} SOURCES)
   list(LENGTH sources count)

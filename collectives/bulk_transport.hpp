@@ -37,12 +37,12 @@ public:
     [[nodiscard]] virtual Status connect(std::vector<Bytes> addresses) = 0;
     /// Waits until all ranks have called this function. Each rank exchanges messages with a few others.
     [[nodiscard]] virtual Status barrier(const Wait& wait) = 0;
-    /// Waits until the messages of all ranks have been sent and received. All ranks must call it. No rank sends a
-    /// message afterwards.
+    /// Waits until the messages of all ranks have been sent and received. All ranks must call this function, and no
+    /// rank may send a message afterwards.
     [[nodiscard]] virtual Status finish(const Wait& wait) = 0;
-    /// Ends all messages in progress and all connections. Waits for no other rank. If this rank did not fail, call it
-    /// after all ranks have returned from finish(): it may destroy messages that a rank has not read.
-    /// In a forked child, it does nothing.
+    /// Ends all messages in progress and all connections. Waits for no other rank. If this rank did not fail, call
+    /// close() only after all ranks have returned from finish(), because close() may destroy messages that a rank has
+    /// not read. In a forked child, close() does nothing.
     virtual void close() noexcept = 0;
 };
 

@@ -15,17 +15,19 @@
 namespace rueda::collectives {
 
 /// Where the tensor of one member lies. A batch has one Location for each segment (tensor) and member. The values come
-/// from that member's announcement. The pointers are addresses in this rank's mapping of the host's shared memory.
+/// from the member's announcement. The pointers are addresses in this rank's mapping of the host's shared memory.
 struct Location {
     std::byte* input = nullptr;          ///< null if the input is in that member's private memory
     std::byte* output = nullptr;         ///< null if the output is in that member's private memory
     const std::byte* payload = nullptr;  ///< the whole input, if that member's announcement contained the data itself
     std::int64_t first_dimension = 0;    ///< for operations of variable size: the number of rows of that member's input
-    bool absent = false;                 ///< for allreduce: that member has called join(), and has no tensor
+    bool absent = false;                 ///< for allreduce: whether that member has called join(), and thus has no
+                                         ///< tensor
     /// For a tensor in device memory: the value of core's DeviceUse::place, which says whether and where the tensor
     /// lies in memory that NCCL allocated. It is only compared with the values of other members.
     std::uint64_t device_place = 0;
-    bool counted = true;  ///< for an absent member: whether an average still counts this member in its divisor
+    bool counted = true;  ///< for a member that has called join(): whether the divisor of an average still counts this
+                          ///< member
 };
 
 /// One tensor's part of a batch: this rank's own memory, and the operation to perform.
@@ -39,15 +41,15 @@ struct Segment {
     std::uint64_t count = 0;           ///< number of elements; for operations of variable size, the elements of one row
     const std::byte* input = nullptr;  ///< a broadcast reads the input only on the root
     /// For an allgather: memory for the rows of all members. For an alltoall: memory for all rows that this rank
-    /// receives. In these two operations the output may be null. This rank then takes part so that the other ranks can
-    /// finish, but it stores no result. The output may also be null if this rank receives nothing.
+    /// receives. In these two operations the output may be null in two cases: this rank takes part only so that the
+    /// other ranks can finish, and stores no result; or this rank receives nothing.
     std::byte* output = nullptr;
     /// For an allreduce: `absent` is the number of members on this host that have joined (see Location). `uncounted` is
     /// the number of members, over all hosts, that the divisor of an average leaves out.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
-    Compression compression = Compression::none;  ///< used only by an allreduce on several hosts, for float32 and
-                                                  ///< float64
+    Compression compression = Compression::none;  ///< how data is compressed between hosts; only an allreduce of
+                                                  ///< float32 or float64 on several hosts uses this
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
     [[nodiscard]] ops::Reduction reduction(std::uint32_t members) const {
@@ -118,9 +120,9 @@ class Task {
 public:
     virtual ~Task() = default;
     virtual StepResult step() = 0;
-    /// Returns the chunks of the task, for reports about a task that makes no progress. Only a task in which every
-    /// member stages and combines a share of every chunk returns its chunks. Other tasks return nothing. Threads: as
-    /// for step().
+    /// Returns the chunks of the task, for reports about a task that makes no progress. A task returns its chunks only
+    /// if every member copies its input of every chunk to shared memory, and combines a share of every chunk. Other
+    /// tasks return nothing. Threads: as for step().
     [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
     /// Returns what the last step did. If the step did several things, returns the last of them.
     [[nodiscard]] StepWork last_work() const { return last_work_; }

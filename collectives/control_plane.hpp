@@ -39,7 +39,8 @@ public:
     /// Returns on every rank the bytes that rank `root` passed. Only the root's `mine` is read.
     virtual Result<Bytes> broadcast(std::span<const std::byte> mine, int root) = 0;
     virtual Status barrier() = 0;
-    /// Like barrier(), but this rank waits for at most `limit`. A plane without such a limit waits as barrier() does.
+    /// Like barrier(), but this rank waits for at most `limit`. A control plane that cannot limit the wait waits as
+    /// long as barrier() does.
     virtual Status barrier_within(std::chrono::milliseconds /*limit*/) { return barrier(); }
     /// Whether an MPI communicator consists of exactly the ranks of this plane, in the same order. `communicator` holds
     /// the bytes of an MPI_Comm handle. Unlike all other calls, this call is not collective, and it waits for no other
@@ -47,7 +48,7 @@ public:
     virtual Result<bool> is_of_same_ranks(std::span<const std::byte> /*communicator*/) { return false; }
     /// Whether this kind of control plane can connect ranks of different hosts.
     [[nodiscard]] virtual bool reaches_other_hosts() const { return false; }
-    /// A secret that all ranks of this plane know, and that was not sent over the plane. Empty if there is none.
+    /// A secret that all ranks of this control plane know, and that was never sent over it. Empty if there is none.
     [[nodiscard]] virtual std::string shared_secret() const { return {}; }
     /// The transport for messages between ranks of different hosts. Null if all ranks of this plane are on one host.
     /// The plane owns the transport.

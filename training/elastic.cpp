@@ -29,12 +29,12 @@ void meet_again() {
     init();
 }
 
-/// Whether this process has shared the values of a training with the other ranks. Relaxed, because it orders nothing: a
-/// program runs one elastic training at a time.
+/// Whether this process has shared the values of a training with the other ranks. Relaxed order suffices: the flag
+/// orders no other data, and a program runs only one elastic training at a time.
 std::atomic<bool> has_shared_values{false};
 
-/// Whether this process has the values with which a training begins, or has got values from the other ranks. A process
-/// that became a rank after the first generation joins a training that runs.
+/// Returns whether this process has the values of the training. A process of the first generation has the initial
+/// values. A process that joined later has none until it gets them from the other ranks.
 bool has_values() {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): only init() changes it
     const char* const generation = std::getenv("RUEDARUN_FIRST_GENERATION");
@@ -51,7 +51,7 @@ public:
 
     void save();
     void restore();
-    /// Gives all ranks the values of rank 0, unless all ranks want to skip this.
+    /// Copies the values of rank 0 to all ranks. If `skip` is true on all ranks, copies nothing.
     void share(bool skip);
     /// Throws Aborted if rank 0 has no values.
     void check() const;
@@ -91,8 +91,8 @@ void ElasticValues::restore() {
     }
 }
 
-/// The survivors have the lowest ranks. So if rank 0 has no values, all ranks that had them have died before they could
-/// send them. The training must not begin anew without notice.
+/// Survivors get the lowest ranks. So if rank 0 has no values, no rank has them: all ranks that had them died before
+/// they could send them. Without this error, the training would begin anew, and nobody would notice.
 void ElasticValues::check() const {
     if (rank() == 0 && !has_values()) {
         throw Aborted(
@@ -101,8 +101,8 @@ void ElasticValues::check() const {
     }
 }
 
-/// All ranks must agree whether they skip it: a rank that has seen only that ranks leave may meet a rank that has
-/// restored a commit.
+/// All ranks decide together whether they skip the copy. One rank may only have seen that ranks leave, and could skip
+/// it. Another rank may have restored a commit, and needs it.
 void ElasticValues::share(bool skip) {
     std::array<std::int32_t, 1> asks = {skip ? 0 : 1};
     allreduce("rueda.elastic.asks_for_values", asks, {.op = ReduceOp::max});
@@ -129,7 +129,7 @@ void Elastic::commit() {
 void Elastic::check_slots() const {
     std::array<std::int32_t, 1> changes{};
     detail::check(rueda_take_slot_changes(changes.data()));
-    // Ranks learn of a change at different times, so all act on what rank 0 knows.
+    // Ranks learn of a change at different times. So all ranks act on what rank 0 knows.
     broadcast("rueda.elastic.slot_changes", changes, /*root=*/0);
     if (changes[0] != 0) {
         throw SlotsChanged(changes[0] == RUEDA_SLOTS_REMOVED);
@@ -145,7 +145,8 @@ void Elastic::run(const std::function<void()>& train) {
             meet_again();
         }
         if (std::exchange(needs_restore, false)) {
-            // Not earlier: until the ranks have met again, a slow rank may still write to tensors in shared memory.
+            // The values are restored only now, after the ranks have met again. Before that, a slow rank might still
+            // write to tensors in shared memory.
             values_->restore();
         }
         values_->check();
@@ -157,7 +158,7 @@ void Elastic::run(const std::function<void()>& train) {
             }
             values_->share(skip);
             train();
-            barrier();  // a rank may still fail in its last steps, and then the others must be here
+            barrier();  // another rank may still fail in its last steps, and then this rank must not have ended
             return;
         } catch (const Aborted&) {
             if (rueda_is_elastic() == 0) {

@@ -114,7 +114,7 @@ double ExactSum::value() const noexcept {
     int shift = 0;
     while (highest >> 64 != 0) {
         const bool lost = (highest & 1) != 0;
-        highest = highest >> 1 | (lost ? 1 : 0);  // the lowest bit stays set if a lost bit was set
+        highest = highest >> 1 | (lost ? 1 : 0);  // if a lost bit was set, the lowest bit stays set
         ++shift;
     }
     const auto rounded = static_cast<double>(static_cast<std::uint64_t>(highest) | (has_more ? 1U : 0U));
@@ -125,7 +125,7 @@ double ExactSum::value() const noexcept {
 
 ExactSum ExactSum::over_ranks(ProcessSet set) const {
     ExactSum sum = *this;
-    sum.carry();  // after this, the limbs of 2^30 ranks can be added without overflow
+    sum.carry();  // carry() makes the limbs so small that those of 2^30 ranks can be added without overflow
     allreduce("rueda.training.evaluation.sum", TensorView(sum.limbs_), {.op = ReduceOp::sum, .process_set = set});
     sum.carry();
     return sum;

@@ -6,7 +6,7 @@
 
 namespace rueda::training {
 
-/// Keeps the first error of several actions, which are all made. Threads: one at a time.
+/// Runs several actions, all of them, and keeps the first error. Threads: one at a time.
 class FirstError {
 public:
     template <class Action>

@@ -26,12 +26,14 @@ namespace {
 
 using SummaryJson = nlohmann::ordered_json;
 
-/// A rank counts as awaited only if the other ranks are in communication during at least this part of the time. `rueda
-/// top` has the same two limits for a straggler.
+/// A rank can count as awaited (the other ranks wait for it) only if the other ranks spend at least this share of the
+/// time in communication. `rueda top` uses this limit and the next one for stragglers.
 constexpr double kAwaitedShare = 0.1;
-/// An awaited rank is in communication for at most this part of the other ranks' time.
+/// A rank counts as awaited (the other ranks wait for it) only if its time in communication is at most this share of
+/// the other ranks' time in communication.
 constexpr double kAwaitedRanksOwnShare = 0.25;
-/// A shorter job has no awaited rank, because so short times come from the start of the processes.
+/// In a job that is shorter than this, no rank counts as awaited, because such short waits come from the start of the
+/// processes.
 constexpr double kShortJobSeconds = 1.0;
 
 /// The numbers that the ranks exchange. Doubles hold counts exactly up to 2^53.
@@ -72,7 +74,7 @@ std::vector<RankReport> gather_reports(const RankReport& mine) {
     return reports;
 }
 
-/// Begins JobReport::checkpoint_failure if the folder of the checkpoints cannot be listed.
+/// The first words of JobReport::checkpoint_failure if the folder of the checkpoints cannot be listed.
 constexpr std::string_view kNotListed = "the last one is unknown: ";
 
 /// The age of a checkpoint: the time since its last file was written, by the clock of this host.
@@ -111,7 +113,7 @@ void write_json(const std::filesystem::path& path, const std::string& text) {
     }
 }
 
-/// The smallest, the median and the largest number of the ranks.
+/// The smallest, the median and the largest of the ranks' numbers.
 struct Spread {
     std::size_t least = 0;  ///< the rank with the smallest number
     std::size_t most = 0;

@@ -62,7 +62,7 @@ public:
     WaitWatch& operator=(const WaitWatch&) = delete;
     ~WaitWatch() { finish(); }
 
-    /// Ends the watch of the last work, if it still runs, and begins a watch for the next work.
+    /// If the watch of the previous work still runs, ends it. Then begins a watch for the next work.
     void start(const std::string& what, Seconds warn_after) {
         finish();
         owner_ = ::getpid();
@@ -73,7 +73,7 @@ public:
                 watch(what, warn_after, before, began);
             });
         } catch (const std::system_error& error) {
-            // Rank 1 must not throw, because the other ranks do not know about this failure and go on.
+            // Rank 1 must not throw here: the other ranks do not know about this failure, and continue.
             warnings_to_the_log(1)(
                 fmt::format("Nobody watches how long rank 1 waits for rank 0's work on '{}', because starting a thread "
                             "failed: {}. Allow this user more threads",
@@ -122,20 +122,21 @@ private:
             try {
                 now = read_counts();
             } catch (const std::exception&) {
-                break;  // the job has ended, and the counts of the last look are the final ones
+                break;  // the job has ended, so the counts that were read last are the final ones
             }
             longest = std::max(longest, std::min(now.oldest, Seconds(Clock::now() - began).count()));
             has_ended = now.ended > before.ended;
             if (has_ended) {
-                // Operations that waited may have ended before this thread read the counts. The mean wait of the ended
-                // operations is therefore considered, too.
+                // Operations that waited may have ended before this thread read the counts. So the mean wait of the
+                // ended operations counts, too.
                 longest =
                     std::max(longest, (now.waited - before.waited) / static_cast<double>(now.ended - before.ended));
             }
             if (is_stopped) {
                 break;
             }
-            is_stopped = !has_ended && is_stopped_in_pause();  // after this, the counts are read once more
+            // if finish() was called, the loop reads the counts one last time
+            is_stopped = !has_ended && is_stopped_in_pause();
         }
         if (longest >= warn_after.count()) {
             warnings_to_the_log(1)(fmt::format(

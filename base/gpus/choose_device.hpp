@@ -27,13 +27,13 @@ struct DeviceRequest {
 ///
 /// 1. No GPU is visible: Unsupported.
 /// 2. The launcher gives each rank `gpus_per_rank` GPUs. If exactly this number is visible, the rank uses device 0, the
-///    first of its own GPUs. If more GPUs are visible, the rank uses the first GPU of its part of the list, because
-///    nobody has divided the GPUs among the ranks. If fewer GPUs are visible: InvalidArgument.
+///    first of its own GPUs. If more GPUs are visible, the launcher has not divided them among the ranks, so the rank
+///    uses the first GPU of its own part of the list. If fewer GPUs are visible: InvalidArgument.
 /// 3. There are at least as many GPUs as ranks on the host: the rank with local rank k uses device k.
 /// 4. CUDA_VISIBLE_DEVICES lists exactly the indices of the GPUs that this local rank gets if all ranks get the same
-///    number of GPUs: device 0. In this case a script that starts each rank has set the variable
-///    ("CUDA_VISIBLE_DEVICES=$LOCAL_RANK"). If the variable has the same value on all ranks instead, this rule applies
-///    to only one rank, and the other ranks fail by rule 6.
+///    number of GPUs: device 0. This rule is for a script that starts each rank with its own value
+///    ("CUDA_VISIBLE_DEVICES=$LOCAL_RANK"). If all ranks have the same value instead, the rule applies to only one
+///    rank, and the other ranks fail by rule 6.
 /// 5. Ranks may share GPUs: the ranks are divided into blocks of neighbours, one block for each GPU. The sizes of the
 ///    blocks differ by at most one. Neighbours share a GPU, because launchers bind neighbours to cores of one socket,
 ///    and because most algorithms send most data between neighbours.
@@ -41,9 +41,9 @@ struct DeviceRequest {
 [[nodiscard]] Result<int> choose_device(const DeviceRequest& request, const VisibleGpus& visible);
 
 /// Returns the value of CUDA_VISIBLE_DEVICES for a rank that gets `gpus_per_rank` of the host's visible GPUs. The GPUs
-/// of a rank follow the GPUs of the ranks with lower numbers. There may be too few GPUs for all ranks. In this case, if
-/// ranks may share GPUs, the ranks are divided into blocks of neighbours that get the same GPUs; otherwise the function
-/// fails with InvalidArgument. Pure function.
+/// of a rank follow the GPUs of the ranks with lower numbers. If there are too few GPUs for all ranks and ranks may not
+/// share GPUs, the function fails with InvalidArgument. If ranks may share GPUs, they are divided into blocks of
+/// neighbours, and the ranks of a block get the same GPUs. Pure function.
 [[nodiscard]] Result<std::string> devices_of_rank(const DeviceRequest& request, const VisibleGpus& visible);
 
 /// Returns the number of GPUs that Slurm gives to each task, either through CUDA_VISIBLE_DEVICES or by hiding the other

@@ -4,11 +4,11 @@
 
 namespace rueda::base {
 
-/// Whether an MPI says that it can send memory of NVIDIA's GPUs. Asks by MPICH's function (mpi.h, from MPICH 4.0 on) or
-/// by Open MPI's (mpi-ext.h). MPICH also has a function with the name of Open MPI's, which ends the process in some
-/// versions, so MPICH's own function comes first. An MPI without both functions cannot send such memory. Call this only
-/// after MPI_Init: MPICH ends the process before it, and Open MPI always says no.
-/// `find(name)` returns the address of a function of this MPI, or null.
+/// Whether an MPI says that it can send memory of NVIDIA's GPUs. Calls MPIX_GPU_query_support (MPICH from 4.0 on) or,
+/// if this MPI does not have it, MPIX_Query_cuda_support (Open MPI). MPICH has both functions, but in some versions its
+/// MPIX_Query_cuda_support ends the process. An MPI without both functions cannot send such memory. Call this only
+/// after MPI_Init: before MPI_Init, MPICH ends the process, and Open MPI always says no. `find(name)` returns the
+/// address of a function of this MPI, or null.
 template <class Find>
 [[nodiscard]] bool is_cuda_aware_mpi(const Find& find) {
     if (void* const query = find("MPIX_GPU_query_support"); query != nullptr) {

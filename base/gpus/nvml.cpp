@@ -35,8 +35,8 @@ std::string text_in(const std::array<char, kSize>& buffer) {
 
 }  // namespace
 
-// The next types are types of NVML. They are not in the anonymous namespace, because the class Nvml::Functions, which
-// has external linkage, has pointers to them in its members.
+// The following types are those of NVML. They are not in the anonymous namespace, because members of the class
+// Nvml::Functions point to them, and this class has external linkage.
 
 /// nvmlUtilization_t: percent of the driver's last measuring period
 struct NvmlUtilization {
@@ -178,9 +178,9 @@ std::vector<std::int32_t> Nvml::pids(const Device& device) const {
     unsigned count = 0;
     int result = functions_->device_processes(device.handle, &count, nullptr);
     std::vector<NvmlProcess> processes;
-    // The first call returns the number of processes, the second call the processes. More processes may start between
-    // the two calls, so the buffer gets some more space. If the buffer is still too small, the missing processes are
-    // found when the caller asks again.
+    // The first call returns the number of processes, and the second call returns the processes. More processes may
+    // start between the two calls, so the buffer gets some more space. If the buffer is still too small, the missing
+    // processes are found when the caller asks again.
     if (result == kNvmlInsufficientSize && count <= kMostProcesses) {
         constexpr unsigned kMore = 16;
         count += kMore;

@@ -22,7 +22,7 @@ namespace rueda::base {
 
 namespace {
 
-/// A valid entry. `identity` is equal for two entries that name the same GPU in the same way.
+/// A valid entry of CUDA_VISIBLE_DEVICES. `identity` is equal for two entries that name the same GPU in the same way.
 struct VisibleEntry {
     std::string text;
     std::string identity;

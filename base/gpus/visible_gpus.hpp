@@ -12,7 +12,7 @@
 
 namespace rueda::base {
 
-/// The variable with which users and launchers choose the GPUs that CUDA shows to a process.
+/// The environment variable with which users and launchers choose the GPUs that CUDA shows to a process.
 inline constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
 /// The GPUs that CUDA shows to a process, in CUDA's order. CUDA numbers them from 0.
@@ -21,7 +21,8 @@ struct VisibleGpus {
     /// ("MIG-…").
     std::vector<std::string> entries;
     std::optional<std::string> variable;  ///< the value of CUDA_VISIBLE_DEVICES, if it is set
-    std::string problem;                  ///< why CUDA shows fewer GPUs than the variable lists; empty if it shows all
+    std::string problem;                  ///< why CUDA shows fewer GPUs than CUDA_VISIBLE_DEVICES lists; empty if CUDA
+                                          ///< shows all of them
     std::size_t on_machine = 0;           ///< the number of GPUs that this process can open
 
     [[nodiscard]] int count() const { return static_cast<int>(entries.size()); }

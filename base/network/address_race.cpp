@@ -91,7 +91,7 @@ private:
         if (!nonce.is_ok()) {
             return give_up(nonce.status().message());
         }
-        // until now, the descriptor of a Unix socket was in blocking mode
+        // a Unix socket was in blocking mode until it was connected
         ::fcntl(connecting_.value(), F_SETFL, O_NONBLOCK);
         proving_.emplace(std::move(connecting_), HandshakeSide::connecting, secret_, purpose_, nonce.value());
         deadline_ = std::chrono::steady_clock::now() + times_.proof;

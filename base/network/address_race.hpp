@@ -42,8 +42,8 @@ public:
     /// Whether the search is still going on: no process has proved that it knows the secret, but at least one address
     /// may still succeed.
     [[nodiscard]] bool is_pending() const;
-    /// Whether some address may still succeed, no matter whether another address has succeeded already. For callers
-    /// that want to know all addresses that succeed.
+    /// Whether an address may still succeed, even if another address has succeeded already. This is for callers that
+    /// want to find all addresses that succeed.
     [[nodiscard]] bool has_undecided() const;
     /// Returns the addresses at which a process has proved that it knows the secret.
     [[nodiscard]] std::vector<std::string> proven() const;

@@ -9,7 +9,7 @@ namespace rueda::base {
 
 struct NetworkAddress {
     std::string interface;
-    std::string address;  ///< in numeric form, without the scope of a link-local address
+    std::string address;  ///< the address in numeric form; for a link-local address, without the scope
     bool is_ipv6 = false;
     bool is_loopback = false;
     bool is_link_local = false;

@@ -22,8 +22,8 @@ struct ProvenConnection {
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// Runs the handshake on a connected, non-blocking socket. No function blocks. Until the other side has proved that it
-/// knows the secret, the object reads only the bytes of the handshake (at most 80). Until then it also sends nothing
-/// that depends on the other side's bytes, except its own proof. Threads: only one thread may use an object.
+/// knows the secret, the object reads only the bytes of the handshake (at most 80). Until then, nothing that the object
+/// sends depends on the other side's bytes, except its own proof. Threads: only one thread may use an object.
 class ProvingSocket {
 public:
     /// `secret` and `purpose`: see Handshake.

@@ -29,12 +29,12 @@ struct NameKey {
 }
 
 /// Identifies one operation on all its ranks. A program may use a name many times, so the key also has a number that
-/// tells these uses apart. There are three kinds of such numbers. One kind is not enough: each kind is either unknown
-/// at some time or may differ between the ranks.
+/// tells these uses apart. There are three kinds of such numbers, because none of them is enough: each of them is
+/// unknown at some time, or may differ between the ranks.
 struct OperationKey {
     enum class By : std::uint8_t {
         /// the position of the operation's batch in the log (the process set's list of batches). It is the same on all
-        /// ranks, but is known only after the log has called the batch.
+        /// ranks, but is known only after the batch was added to the log.
         batch,
         /// the generation: the operation's number among the operations of its slot. (A slot is a number that stands for
         /// the name.) A rank that uses the name for the first time does not know the slot yet.
@@ -61,13 +61,13 @@ struct OperationKey {
     return {name_key_of(record), OperationKey::By::ordinal, record.ordinal};
 }
 /// Returns the key of an operation that has ended. If the operation was in a batch, the key contains the position of
-/// the batch. This is enough, because a name occurs at most once in a batch. Otherwise the key contains the generation.
-/// If the operation has no name, its generation is the number of the call.
+/// the batch. The position identifies the operation, because a name occurs at most once in a batch. Otherwise the key
+/// contains the generation. If the operation has no name, its generation is the number of the call.
 [[nodiscard]] inline OperationKey key_of(const RecordedOperation& record) {
     return record.batch ? key_by_batch(record) : key_by_generation(record);
 }
 
-/// Whether the keys identify the operation: it is a collective operation whose name is known. Sends and receives have
+/// Whether the operation has a key: only collective operations whose names are known have keys. Sends and receives have
 /// no key, because only two ranks take part in them.
 [[nodiscard]] inline bool has_key(const RecordedOperation& record) {
     return RecordKind::is_collective(record.kind) && record.has_name_record;

@@ -33,8 +33,8 @@ struct RecordKind {
     /// A part of the execution of a batch (see PartKind), from `announced` to `ended`. Parts are recorded only while a
     /// timeline is on.
     static constexpr std::uint8_t kPart = 66;
-    // The low bits of `kSend` and `kReceive` (11 and 12) are the indices of these kinds in RankCounters::of_kind. No
-    // operation of a process set has the index 11 or 12.
+    // RankCounters::of_kind is indexed by the low bits of a kind: 11 for `kSend` and 12 for `kReceive`. No other kind
+    // of operation has these low bits.
     static constexpr std::uint8_t kSend = 64 + 11;
     static constexpr std::uint8_t kReceive = 64 + 12;
 
@@ -82,9 +82,9 @@ struct RecordState {
 /// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of the two times
 /// are valid.
 ///
-/// All stores are releases and all loads are acquires. So if a reader has seen a word of a newer operation, the reader
-/// also sees that `sequence` has changed. Fences are not used, because ThreadSanitizer does not know them. On x86-64
-/// all these accesses are plain moves.
+/// All stores are releases and all loads are acquires. So a reader that has seen a word of a newer operation also sees
+/// that `sequence` has changed, and drops the record. Fences are not used, because ThreadSanitizer does not know them.
+/// On x86-64 all these accesses are plain moves.
 struct alignas(kCacheLine) OperationRecord {
     std::atomic<std::uint64_t> sequence;   ///< 0: empty, or being written
     std::atomic<std::uint64_t> announced;  ///< ticks
@@ -124,7 +124,8 @@ struct MessageEnd {
 
 /// The execution of a batch is recorded in parts. An enumerator is the kind of work that a rank did in one part. The
 /// record of a part has the enumerator in place of the DType. The other words of this record:
-/// - `ordinal` is a MessageEnd. Its `peer` is the rank for which this rank waited, its `tag` is the number of steps.
+/// - `ordinal` is a MessageEnd. Its `peer` is the rank for which this rank waited, and its `tag` is the number of the
+///   task's steps that the part consists of.
 /// - `size` is the waiting time in ticks.
 /// - `name` is the process set.
 enum class PartKind : std::uint8_t {
@@ -192,7 +193,7 @@ struct RankCounters {
 
     // Only the thread that drives progress writes the following counters.
     alignas(kCacheLine) KindCounters of_kind[kKinds];        ///< indexed by the low bits of the RecordKind
-    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< the number of batches that the log called
+    alignas(kCacheLine) std::atomic<std::uint64_t> batches;  ///< the number of batches in the log so far
     std::atomic<std::uint64_t> batched;                      ///< the number of operations in those batches
     std::atomic<std::uint64_t> parts;                        ///< the number of recorded parts of executions
 
@@ -217,7 +218,7 @@ static_assert((RecordKind::kSend & (RankCounters::kKinds - 1)) > RecordKind::kRe
 struct alignas(4096) RankRecorder {
     static constexpr std::uint64_t kOperations = RecordState::kCapacity;
     static constexpr std::uint64_t kNames = 2048;
-    static constexpr std::uint64_t kSets = 26;  ///< this number of sets fits into the first page
+    static constexpr std::uint64_t kSets = 26;  ///< chosen so that all recorded sets fit into the recorder's first page
 
     // The rank writes `begin_ticks`, `begin_ns` and `realtime_ns` once, before it sets `ready`.
     std::atomic<std::uint32_t> ready;  ///< 1: the rank has begun to record

@@ -138,7 +138,8 @@ std::vector<RecordedSet> RecorderReader::sets() const {
     for (const SetRecord& set : recorder_.sets) {
         if (set.in_use.load(std::memory_order_acquire) == 1) {
             RecordedSet one{set.id.load(std::memory_order_acquire), set.ranks.read()};
-            // if the flag has changed, the rank is writing another set to this place
+            // if `in_use` is not 1 any more, the rank is writing another set to this record, and what was read may be a
+            // mixture
             if (set.in_use.load(std::memory_order_relaxed) == 1) {
                 found.push_back(std::move(one));
             }

@@ -32,8 +32,9 @@ struct RecordedOperation {
     /// The low bits of the generation (the operation's number among those of the name's slot); 0: the slot was not
     /// known. For an operation without a name: the low bits of the number of the call.
     std::uint32_t generation = 0;
-    /// For a send or a receive: the other rank, and the tag. For a part of an execution: the rank that was awaited, and
-    /// the number of steps in place of the tag. These records have no name, no ordinal and no generation.
+    /// For a send or a receive: the other rank, and the tag. For a part of an execution: the rank that was awaited,
+    /// and, in place of the tag, the number of the task's steps in this part. These records have no name, no ordinal
+    /// and no generation.
     MessageEnd message = {};
     std::uint64_t bytes = 0;             ///< for a part of an execution: how long the rank waited in it, in nanoseconds
     std::optional<std::uint32_t> batch;  ///< the position of the operation's batch in the log (the low bits)

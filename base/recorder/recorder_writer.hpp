@@ -105,7 +105,7 @@ public:
                          .name = static_cast<std::uint32_t>(what.set_id),
                          .bytes = what.bytes});
     }
-    /// Records that the log has called a batch, and how many operations the batch has.
+    /// Records that a batch was added to the log, and how many operations the batch has.
     void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
             add(recorder_->counters.batches, 1);
@@ -127,9 +127,9 @@ public:
         }
     }
     /// Records that a GPU has done the work of an operation, or that the operation failed after its launch. If the
-    /// operation succeeded, its recorded end stays the time of the launch. If the recorded end were the end of the
-    /// GPU's work, operations of one name would overlap, because a program runs ahead of the GPU. A timeline shows the
-    /// GPU's work in a row of its own.
+    /// operation succeeded, its recorded end stays the time of the launch. Otherwise operations of one name would
+    /// overlap in a timeline, because the program launches the next operation before the GPU has done the last one. A
+    /// timeline shows the GPU's work in a row of its own.
     void end_launched(std::uint64_t number, ErrorCode code) const {
         if (OperationRecord* const record = find(number); record != nullptr) {
             const bool keeps_time = code == ErrorCode::ok;
@@ -173,9 +173,8 @@ public:
         record->started.store(started, std::memory_order_release);
         end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
-    /// Records that the program waits for a send or a receive. If the program started this message just before this
-    /// call, as blocking calls in Python do, the message counts as blocking. If the program did something else after
-    /// the start of the message, the message does not count as blocking. Threads: any thread. If another thread changes
+    /// Records that the program waits for a send or a receive. The message counts as blocking only if the program
+    /// started it just before this call, as blocking calls in Python do. Threads: any thread. If another thread changes
     /// the record's state at the same moment, the bit that this function sets may be lost. Only reports use this bit.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
@@ -221,7 +220,8 @@ private:
             RecordState::begin(what.kind, number) | (what.is_blocking ? RecordState::kBlocking : std::uint64_t{0}),
             std::memory_order_release);
         record.sequence.store(number + 1, std::memory_order_release);
-        // The next record was last used 4096 operations ago, so it is no longer in a cache near the core.
+        // The next record's memory was last used 4096 operations ago, so it has left the core's caches and is loaded in
+        // advance.
         __builtin_prefetch(&place_of(number + 1), 1);
         return number;
     }
@@ -232,7 +232,8 @@ private:
     };
     [[nodiscard]] Span ticks_at(std::int64_t began_ns, std::int64_t ended_ns) const;
     void note_ended(const Announced& what, std::uint64_t begin_ticks, std::uint64_t end_ticks) const;
-    /// `state` is the state of the record before the bits of the end are added.
+    /// Writes the end of an operation to its record. `state` is the record's state word, to which this function adds
+    /// the bits for the end.
     void end(OperationRecord& record, std::uint64_t state, std::uint64_t ticks, ErrorCode code) const {
         record.ended.store(ticks, std::memory_order_release);
         record.state.store(

@@ -226,8 +226,8 @@ public:
             try {
                 list_->push_back(operation_of(parsed));
             } catch (const json_fields::Damage& damage) {
-                damage_ = damage;  // an operation is not valid, perhaps because the file is of another kind. The head
-                                   // of the file shows the kind, so take() reports the damage later.
+                damage_ = damage;  // take() reports this damage, after the head of the file was parsed: perhaps the
+                                   // file is of another kind
             }
         }
         return !is_element;

@@ -38,12 +38,12 @@ struct Recording {
 
 /// Returns the name of a rank's file in the diagnostics folder, for example "recorder-rank3.json".
 [[nodiscard]] std::string recording_file_name(std::int32_t rank);
-/// Returns the rank in the name of such a file; nothing if the name has another form.
+/// Returns the rank in the name of a flight recorder file; nothing if the name has another form.
 [[nodiscard]] std::optional<std::int32_t> rank_of_recording_file(std::string_view name);
 
-/// Returns the content of the file: JSON, with each operation on its own line.
+/// Returns the content of a flight recorder file: JSON, with each operation on its own line.
 [[nodiscard]] std::string format_recording(const Recording& recording);
-/// Parses the content of such a file. Fails with InvalidArgument if the text is damaged or incomplete.
+/// Parses the content of a flight recorder file. Fails with InvalidArgument if the text is damaged or incomplete.
 [[nodiscard]] Result<Recording> parse_recording(std::string_view text);
 
 }  // namespace rueda::base

@@ -71,7 +71,7 @@ std::string derive_secret(std::string_view secret, std::string_view purpose, std
     HmacSha256 hmac(secret);
     hmac.add(kDerivedLabel);
     hmac.add(purpose);
-    hmac.add("\n");  // so that no other purpose and random number give the same text
+    hmac.add("\n");  // separates `purpose` from `random`, so that two different pairs never give the same text
     hmac.add(random);
     return std::string(bytes_of(hmac.finish()));
 }
@@ -118,8 +118,8 @@ Status Handshake::receive(std::string_view bytes) {
 }
 
 /// Whether the bytes so far may be the beginning of a message. A program that speaks another protocol may send fewer
-/// bytes than an opening has, and then wait for an answer. Therefore this side does not wait for a whole message: it
-/// refuses the other side at the first wrong byte.
+/// bytes than our first message has, and then wait for an answer. Therefore this side does not wait for a whole
+/// message: it refuses the other side at the first wrong byte.
 bool Handshake::may_be_of_rueda() const {
     return step_ == Step::proof || kMark.substr(0, received_.size()) == received_.substr(0, kMark.size());
 }

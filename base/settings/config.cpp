@@ -137,7 +137,7 @@ Status check_slots(const EnvironmentLookup& environment, Config& config) {
                    config.slots, config.slots_max);
 }
 
-/// If the stall shutdown time is shorter than the stall warning time, it is ignored, as in Horovod.
+/// A stall shutdown time that is shorter than the stall warning time is ignored, as in Horovod.
 void check_stall_times(Config& config) {
     if (config.stall_shutdown_seconds > 0 && config.stall_shutdown_seconds < config.stall_warning_seconds) {
         config.notes.push_back(

@@ -50,7 +50,7 @@ inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 /// docs/configuration.md is generated from it. read_config() fills this struct once. Tests set its members directly.
 /// Threads: plain data without synchronisation.
 struct Config {
-    // The number of this rank in the job and on its host, if a launcher provides it.
+    // The rank of this process and the number of ranks, in the job and on this host, if a launcher provides them.
     std::optional<std::int32_t> rank;
     std::optional<std::int32_t> size;
     std::optional<std::int32_t> local_rank;
@@ -77,7 +77,7 @@ struct Config {
 
     // Memory.
     std::uint64_t arena_limit_bytes = 64 * kMiB;
-    std::uint64_t resident_limit_bytes = 0;  ///< 0: limited only by the machine's memory
+    std::uint64_t resident_limit_bytes = 0;  ///< the limit of resident memory; 0: limited only by the machine's memory
     std::uint32_t slots = 1024;
     std::uint32_t slots_max = 16384;
 

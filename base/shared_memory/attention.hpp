@@ -15,7 +15,7 @@ enum class AttentionState : std::uint32_t {
                 ///< operation is pending
     asleep = 1,   ///< some events need not wake the rank: operations are pending, but no caller waits for them
     blocked = 2,  ///< every event must wake the rank at once: a caller waits, or a task is in progress
-    /// a batch stays open for a short time so that more operations can join it; the background thread waits meanwhile
+    /// the background thread waits, because a batch stays open for a short time so that more operations can join it
     holding_back = 3,
 };
 
@@ -28,17 +28,17 @@ enum class AttentionState : std::uint32_t {
 /// publication, are seq_cst. If the publishing thread still reads the old state, it published its change before the
 /// sleeping thread wrote `state`. In that case the sleeping thread's check sees the change.
 ///
-/// Each of the two futexes belongs to a *bell*. To ring a bell means to wake the thread that sleeps on its futex, which
-/// is a system call. To avoid needless calls, each bell has a flag `rung`. Before it sleeps, a thread takes a ticket
-/// (the number of rings so far), then clears `rung`, then checks its condition. The publishing thread publishes, then
-/// sets `rung`, then rings. If the publishing thread finds `rung` already set, it does not ring. This is safe in both
-/// possible cases:
+/// A *bell* is a futex with a flag `rung`; this object has one bell for each of the two threads. To ring a bell means
+/// to wake the thread that sleeps on its futex, which is a system call. The flag avoids needless calls. Before it
+/// sleeps, a thread takes a *ticket* (it reads the number of rings so far), then clears `rung`, then checks its
+/// condition. The publishing thread publishes, then sets `rung`, then rings. If the publishing thread finds `rung`
+/// already set, it does not ring. This is safe in both possible cases:
 /// - The sleeping thread has not cleared `rung` yet. The sleeping thread's next check then sees the publication.
 /// - A third thread set `rung` after the sleeping thread took its ticket. The third thread also rings, and its ring
 ///   ends the sleep.
 ///
 /// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that goes to sleep
-/// takes a ticket. Any thread may call the other functions.
+/// takes its ticket (the number of wake-ups so far). Any thread may call the other functions.
 template <class Atomics>
 class alignas(kCacheLine) Attention {
 public:
@@ -52,11 +52,12 @@ public:
         }
     }
 
-    /// caller_ticket() and background_ticket() return a ticket, which the thread passes to its sleep function. The
-    /// thread must take the ticket before it calls set() and before its last check.
+    /// caller_ticket() and background_ticket() return a ticket: how often the thread was woken so far. The thread
+    /// passes the ticket to its sleep function. It must take the ticket before it calls set() and before its last
+    /// check.
     [[nodiscard]] std::uint32_t caller_ticket() { return caller_.ticket(); }
     [[nodiscard]] std::uint32_t background_ticket() { return background_.ticket(); }
-    /// sleep_as_caller() and sleep_as_background() sleep until the first ring after the ticket was taken, or until
+    /// sleep_as_caller() and sleep_as_background() sleep until the first wake-up after the ticket was taken, or until
     /// `timeout` has passed. They may also return earlier without a reason.
     void sleep_as_caller(std::uint32_t ticket, std::chrono::nanoseconds timeout) {
         Atomics::futex_wait(caller_.rings, ticket, timeout);
@@ -66,9 +67,9 @@ public:
     }
 
     /// For a caller that drives progress. The function writes to `state` that the caller is blocked, calls
-    /// `nothing_new()`, and sleeps if `nothing_new()` returns true. The sleep ends after a ring, after `timeout`, or
+    /// `nothing_new()`, and sleeps if `nothing_new()` returns true. The sleep ends after a wake-up, after `timeout`, or
     /// without a reason. No publication is lost: `nothing_new()` sees what was published before the write to `state`,
-    /// and threads that publish later ring.
+    /// and threads that publish later wake the caller.
     template <class NothingNew>
     void sleep_as_caller_while(NothingNew&& nothing_new, std::chrono::nanoseconds timeout) {
         const std::uint32_t ticket = caller_ticket();
@@ -80,27 +81,28 @@ public:
     }
 
     /// Wakes a thread. `state` is the value that the caller has just read; it says which of the two threads must be
-    /// woken. This is a system call, unless the thread's bell was already rung since the thread took its last ticket.
+    /// woken. This is a system call, unless the thread was already woken since it last prepared to sleep (took a
+    /// ticket).
     void ring(AttentionState state) { (state == AttentionState::blocked ? caller_ : background_).ring_once(); }
-    /// Rings both bells, even if `rung` is set. This function is used when the job ends, because a thread may have been
-    /// killed between setting `rung` and its system call. All other threads would then find `rung` set, and none of
-    /// them would ring.
+    /// Wakes both threads, even if their flags `rung` are set. Use this function when the job ends: a thread may have
+    /// been killed after it set `rung`, but before its system call woke the sleeping thread. All other threads then
+    /// find `rung` set, so ring() would wake nobody.
     void ring_all() {
         caller_.ring();
         background_.ring();
     }
-    /// Whether the background thread's bell was rung since the thread took its last ticket. If so, the thread will
+    /// Whether the background thread was woken since it last prepared to sleep (took a ticket). If so, this thread will
     /// check its condition.
     [[nodiscard]] bool background_is_rung() const { return background_.rung.load(std::memory_order_seq_cst) != 0; }
-    /// How often the background thread's bell was rung, modulo 2^32.
+    /// How often the background thread was woken, modulo 2^32.
     [[nodiscard]] std::uint32_t background_rings() const { return background_.rings.load(std::memory_order_seq_cst); }
 
 private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     struct Bell {
-        /// Returns a ticket. The function reads the ticket before it clears `rung`, so that a ring between the two
-        /// accesses ends the sleep. Both accesses are seq_cst, like those of ring_once().
+        /// Returns a ticket (the value of `rings`). The function reads `rings` before it clears `rung`, so that a
+        /// wake-up between the two accesses ends the sleep. Both accesses are seq_cst, like those of ring_once().
         std::uint32_t ticket() {
             const std::uint32_t seen = rings.load(std::memory_order_seq_cst);
             rung.store(0, std::memory_order_seq_cst);
@@ -116,8 +118,8 @@ private:
             Atomics::futex_wake_all(rings);
         }
 
-        Word rings{0};  ///< the futex; each ring increments it
-        Word rung{0};   ///< 1 if this bell was rung since the thread took its last ticket
+        Word rings{0};  ///< the futex; each wake-up increments it
+        Word rung{0};   ///< 1 if the thread was woken since it took its last ticket
     };
 
     Word state_{0};

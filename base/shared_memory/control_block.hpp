@@ -102,11 +102,13 @@ struct alignas(kCacheLine) RankBlock {
                                                      ///< outside any scope
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
 
-    // The pending send or receive in which a caller of this rank has waited longest. The rank writes this only if the
-    // wait is already long. Other ranks of the host read it for their reports.
+    // The pending send or receive in which a caller of this rank has waited longest. The rank writes this information
+    // only after it has waited for long. Other ranks of the host read it for their stall reports.
     alignas(kCacheLine) SharedText<104> message;
     std::atomic<std::int64_t> message_since_ns{0};
-    std::atomic<std::uint64_t> message_kind{0};  ///< see core/diagnostics/awaited_message.hpp; 0: no such message
+    std::atomic<std::uint64_t> message_kind{0};  ///< what the awaited message is
+                                                 ///< (core/diagnostics/awaited_message.hpp); 0: the rank awaits no
+                                                 ///< message
 };
 
 /// Whether a rank answers when other ranks ask for the stack of its main thread.
@@ -120,11 +122,11 @@ enum class StackOffer : std::uint32_t {
 /// (docs/design/0015-stacks.md). A block of zeros means StackOffer::none.
 struct alignas(kCacheLine) StackBlock {
     std::atomic<std::uint32_t> offer{0};  ///< a StackOffer; its rank stores with release, readers load with acquire
-    /// How many times ranks have asked. Any rank adds 1 with release; the background thread of the asked rank loads
-    /// with acquire.
+    /// How many times other ranks have asked for the stack. A rank that asks adds 1 with release; the background thread
+    /// of the asked rank loads with acquire.
     std::atomic<std::uint32_t> asked{0};
-    /// The number of the newest question that `text` answers. The asked rank stores with release; the asking rank loads
-    /// with acquire.
+    /// The value of `asked` that `text` answers; a smaller value than `asked` means that an answer is missing. The
+    /// asked rank stores with release; the asking rank loads with acquire.
     std::atomic<std::uint32_t> answered{0};
     SharedText<4096> text;
 };
@@ -166,19 +168,19 @@ struct alignas(4096) ControlBlock {
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
 static_assert(std::is_trivially_destructible_v<StackBlock>);
 
-/// A group is the job or a process set. This object contains the blocks of those members of a group that are on one
-/// host, indexed by member, and the job's abort block. The blocks lie in the shared memory of the whole job, which may
-/// have more ranks than the group.
+/// The control blocks of the members of a group (the job or a process set) on one host, indexed by member, and the
+/// job's abort block. The control blocks lie in the shared memory of the whole job, which may have more ranks than the
+/// group.
 class HostBlocks {
 public:
-    /// Makes the view of the whole job.
+    /// Makes the object for the whole job.
     HostBlocks(ControlBlock& control) : abort_(&control.abort) {  // NOLINT(google-explicit-constructor): all it holds
         for (std::size_t member = 0; member < blocks_.size(); ++member) {
             blocks_[member] = &control.ranks[member];
             stacks_[member] = &control.stack_of(static_cast<std::uint32_t>(member));
         }
     }
-    /// Makes the view of a group. Member m of the group is member `members[m]` of `job`.
+    /// Makes the object for a group. Member m of the group is the rank `members[m]` of `job`.
     HostBlocks(const HostBlocks& job, std::span<const std::uint32_t> members) : abort_(job.abort_) {
         for (std::size_t member = 0; member < members.size(); ++member) {
             blocks_[member] = job.blocks_[members[member]];

@@ -53,7 +53,8 @@ void StepPage::open(int fd) {
     span_ = memory == MAP_FAILED ? nullptr : static_cast<StepSpan*>(memory);
 }
 
-/// Relaxed is enough: a reader first waits for the end of this process, and the process ends after all its writes.
+/// Relaxed is enough: the reader waits for the end of this process before it reads, so it sees all writes of the
+/// process.
 void StepPage::begin(std::int64_t step) {
     if (!is_open()) {
         return;

@@ -17,7 +17,7 @@ namespace rueda::base {
 /// Threads: any thread, but only one at a time.
 class StackQuestions {
 public:
-    /// The blocks must outlive this object. A rank whose heartbeat is older than `silence_limit_ns` is not asked.
+    /// `blocks` must outlive this object. A rank whose heartbeat is older than `silence_limit_ns` is not asked.
     StackQuestions(const HostBlocks& blocks, std::int64_t silence_limit_ns)
         : blocks_(blocks), silence_limit_ns_(silence_limit_ns) {}
 

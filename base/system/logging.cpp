@@ -58,7 +58,7 @@ bool wait_writable(int descriptor) {
 }
 
 void write_all(int descriptor, std::string_view text) {
-    // If nobody reads the log any more, the process must not end because of that.
+    // If nobody reads the log any more, the write must fail, and must not end the process by SIGPIPE.
     const SigpipeBlocked without_sigpipe;
     while (!text.empty()) {
         const ssize_t written = ::write(descriptor, text.data(), text.size());

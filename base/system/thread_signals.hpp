@@ -11,10 +11,10 @@
 
 namespace rueda::base {
 
-/// Returns the signals that threads of Rueda block. Rueda's threads block all signals except those for a fault of the
-/// thread itself, so that the program's own threads handle the signals. If a fault signal were blocked, the kernel
-/// would end the process without calling a handler. Neither AddressSanitizer, nor Python's faulthandler, nor Rueda
-/// could then say where the fault was.
+/// Returns the signals that threads of Rueda block. Rueda's threads block all signals except those for faults (such as
+/// SIGSEGV), so that the program's own threads handle the signals. If a fault signal were blocked, the kernel would end
+/// the process without calling a handler. Neither AddressSanitizer, nor Python's faulthandler, nor Rueda could then say
+/// where the fault was.
 [[nodiscard]] inline sigset_t signals_of_the_program() noexcept {
     sigset_t signals;
     sigfillset(&signals);
@@ -61,7 +61,8 @@ public:
         if (was_unblocked_) {
             const int saved_errno = errno;
             const sigset_t pipe = only_sigpipe();
-            // Takes the signal of a failed write. The function sigtimedwait() would be a cancellation point.
+            // Removes the pending SIGPIPE of a failed write. The system call is made directly, because the function
+            // sigtimedwait() is a cancellation point.
             constexpr timespec kNoWait{};
             constexpr long kBytesOfKernelsSet = 8;
             syscall(SYS_rt_sigtimedwait, &pipe, nullptr, &kNoWait, kBytesOfKernelsSet);

@@ -21,11 +21,11 @@ namespace rueda::base {
 
 namespace {
 
-/// The merger writes its text when it has this many bytes of text.
+/// The merger collects its text in memory, and writes it whenever it has this many bytes.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
-/// Whenever the merger has taken this number of further operations, it writes the spans that are complete. Some spans
-/// cover several operations, for example the operations of a batch. The operations of a batch end together, so usually
-/// the merger takes all of them before it writes again.
+/// After each further 4096 operations, the merger writes the spans that are complete. A span may cover several
+/// operations, for example all operations of a batch. These end together, so usually the merger has read all of them
+/// before it writes their span.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {

@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMostLanes = 8;
 static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kGpus);
 
-/// Appends the name of a row. `category` is "part" for a row that shows parts of executions: `rueda timeline` copies
-/// the events of this category as they are.
+/// Appends the name of a row. `category` is "part" for a row that shows parts of executions. `rueda timeline` copies
+/// the events of this category without changes.
 void append_row_name(std::string& text, std::int32_t pid, std::int32_t tid, std::string_view name,
                      std::string_view category = "") {
     append_event(text, {.name = R"("thread_name")",
@@ -340,8 +340,8 @@ void RankRows::settle(std::string& text, bool marks_cycles) {
     settle_waits(text);
     std::stable_sort(batches_.begin(), batches_.end(),
                      [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
-    // A batch is kept until the next call if one of its operations was added since the last call, because more of its
-    // operations may follow.
+    // If an operation was added to a batch since the last call of settle(), more operations of this batch may follow.
+    // So the batch is kept until the next call.
     std::erase_if(batches_, [&](Batch& batch) {
         if (batch.is_new && batch.position) {
             batch.is_new = false;

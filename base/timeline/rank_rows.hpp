@@ -83,9 +83,9 @@ private:
     using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // the key is the process set, the name, and,
                                                                          // if there is no name, the kind
 
-    /// A lane is a row for spans that must not overlap. Returns the row of a lane that is free at `begin_ns`, and marks
-    /// the lane as taken until `end_ns`. If no lane is free, adds a lane with the row that `make_row(index)` makes. If
-    /// there are too many lanes, returns the row of the first lane.
+    /// A lane is a row for spans that must not overlap. Finds a lane that is free at `begin_ns`, marks it as taken
+    /// until `end_ns`, and returns its row. If no lane is free, adds a lane with the row that `make_row(index)` makes.
+    /// If no lane may be added, uses the first lane.
     template <class MakeRow>
     [[nodiscard]] static std::int32_t lane_for(std::vector<Lane>& lanes, std::int64_t begin_ns, std::int64_t end_ns,
                                                bool may_add, MakeRow&& make_row);

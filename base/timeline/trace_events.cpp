@@ -76,8 +76,8 @@ void TraceEvents::add_operation(const TimelineOperation& operation, std::int32_t
                                 std::int64_t now_ns, std::string& text) {
     const RecordedOperation& record = operation.record;
     const std::int64_t end = std::max(record.ended_ns.value_or(now_ns), record.announced_ns);
-    // An operation has no start if it failed before its execution, or if not all ranks announced it. The times come
-    // from hosts whose clocks differ a little, so all times are limited to the span of the operation.
+    // `started_ns` is missing if the operation failed before its execution, or if not all ranks announced it. The
+    // clocks of the hosts differ a little, so all times are limited to the time from the announcement to the end.
     const std::int64_t started = std::clamp(record.started_ns.value_or(end), record.announced_ns, end);
     const std::int64_t ready = std::clamp(ready_ns, record.announced_ns, started);
     RankRows& rows = rows_of(operation.rank);

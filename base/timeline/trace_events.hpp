@@ -22,8 +22,8 @@ namespace rueda::base {
 ///   spans: QUEUE lasts until this rank started the operation, and EXECUTE is the time after that.
 ///
 /// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. This event contains two
-/// other events. The event "waiting for rank 2" ends when this rank knows that rank 2 has called the matching receive
-/// or send. The event TRANSFER begins at that time.
+/// other events: "waiting for rank 2", until this rank knows that rank 2 has called the matching receive or send, and
+/// then TRANSFER.
 class TraceEvents {
 public:
     explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}

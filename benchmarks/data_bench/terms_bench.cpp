@@ -39,7 +39,7 @@ std::string text_of(std::int64_t id) {
     return text;
 }
 
-/// Writes the texts of the ids below `count`, except every twentieth one, and without repetitions.
+/// Writes the texts of the ids below `count`. Leaves out every twentieth id, and writes no text twice.
 void write_vocabulary(const std::filesystem::path& path, std::int64_t count) {
     Vocabulary written(std::vector<std::string>(), {.most_terms = count, .grows = true});
     for (std::int64_t id = 0; id < count; ++id) {

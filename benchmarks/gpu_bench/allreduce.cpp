@@ -40,7 +40,7 @@ class Candidate {
 public:
     virtual ~Candidate() = default;
     [[nodiscard]] virtual std::string name() const = 0;
-    /// The number of operations that run() executes. The table shows the time of one operation.
+    /// How many operations one call of run() executes. The table shows the time of one operation.
     [[nodiscard]] virtual int operations() const { return 1; }
     virtual void run() = 0;
 };
@@ -138,9 +138,9 @@ private:
     bool is_registered_ = false;
 };
 
-/// A program without support for GPUs. The program copies the tensor to the host in chunks. When a chunk has arrived,
-/// the program starts the average of this chunk. When the average is complete, the program copies the result back.
-/// Meanwhile other chunks are still on their way.
+/// A program whose communication library does not support GPUs. The program copies the tensor to the host in chunks,
+/// starts the average of each chunk when the chunk has arrived, and then copies the result back. Several chunks are in
+/// progress at the same time.
 class Staging final : public Candidate {
 public:
     Staging(const Gpu& gpu, const Tensor& tensor, std::unique_ptr<RegisteredMemory> resident)
@@ -298,7 +298,8 @@ private:
         return rows;
     }
 
-    /// The last column compares with the fastest candidate that stages the tensor.
+    /// The last column compares each candidate with the fastest one that moves the tensor through the host's memory
+    /// ("staging").
     static void print(std::uint64_t bytes, const std::vector<Row>& rows) {
         if (rueda::rank() != 0) {
             return;

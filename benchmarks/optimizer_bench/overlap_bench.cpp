@@ -133,7 +133,7 @@ private:
     std::vector<Gradient> gradients_;
     training::DistributedOptimizer optimizer_;
     Computation computation_;
-    int passes_;  ///< of the computation, in each layer
+    int passes_;  ///< how many passes the computation makes for each layer
 };
 
 double median(std::vector<double> numbers) {

@@ -5,8 +5,9 @@
     PYTHONPATH=build/bench/python python benchmarks/python/cache_bench.py [--rows N] [--rounds N]
 
 Each reader runs in a new process that may use one core, in turn and in several rounds. The time is the processor time
-of all threads for the second and the third epoch. All of them deliver the same bytes, which is checked. tf.data is left
-out if TensorFlow is missing (benchmarks/compare/compare --install tensorflow), and the output says so. The table has the medians of the rounds.
+of all threads for the second and the third epoch. The program checks that all readers deliver the same bytes. tf.data
+is left out if TensorFlow is missing (benchmarks/compare/compare --install tensorflow), and the output says so. The
+table has the medians of the rounds.
 """
 
 import argparse

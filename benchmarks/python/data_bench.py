@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares the input pipeline with tf.data on files of the DeepFM schema, per core; or with the disk.
+"""Compares the speed of the input pipeline on one core with that of tf.data, or with that of the disk. The files have
+the schema of DeepFM.
 
     python benchmarks/python/data_bench.py --program build/bench/benchmarks/data_bench/data_bench [--rows N] [--rounds N]
     python benchmarks/python/data_bench.py --program build/bench/benchmarks/data_bench/data_bench --disk FOLDER [--rows N]
@@ -117,7 +118,7 @@ def measure(arguments, folder: pathlib.Path, kind: str) -> None:
 
 
 def read_directly(path: str, core: int) -> dict:
-    """Reads the file past the page cache, on one core as run() does."""
+    """Reads the file without using the page cache (O_DIRECT), on one core as run() does."""
     usable = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -152,7 +153,7 @@ def drop_pages(path: str) -> None:
     for part in range(3):
         try:
             os.preadv(descriptor, [bytearray(1)], os.path.getsize(path) * part // 3, os.RWF_NOWAIT)
-        except BlockingIOError:  # the byte is not in the cache
+        except BlockingIOError:  # as expected: this byte is not in the page cache
             continue
         raise SystemExit(f"the system keeps pages of {path} in its cache; name a folder on a disk")
     os.close(descriptor)
@@ -167,7 +168,7 @@ def measure_disk(arguments, folder: pathlib.Path, kind: str) -> None:
     path = str(folder / FILES[kind])
     command = [arguments.program, "read", kind, path]
     core = min(os.sched_getaffinity(0))
-    write_back(path)  # otherwise the first direct read would do this
+    write_back(path)  # otherwise the first direct read would have to write the file back, and would be slower
     readers = {
         "the disk (O_DIRECT)": lambda: read_directly(path, core),
         "Rueda, pages dropped": lambda: read_cold(command, core),
@@ -175,7 +176,7 @@ def measure_disk(arguments, folder: pathlib.Path, kind: str) -> None:
     }
     results = {name: [] for name in readers}
     for _ in range(arguments.rounds):
-        for name, read in readers.items():  # the cold read brings the pages back for the next reader
+        for name, read in readers.items():  # the read with dropped pages also fills the page cache for the next reader
             results[name].append(read())
     for name, runs in results.items():
         rates = sorted(one["bytes"] / one["wall"] / 1e6 for one in runs)

@@ -17,8 +17,8 @@ split among the processes. The libraries are
 
 --python names the Python of a library. Without it, the program uses the TensorFlow and the Horovod that
 `benchmarks/compare/compare --install tensorflow,horovod` has installed. If a library is missing, the program says so and
-leaves it out. Rounds take turns. The table has the median of the samples per second, and the loss of the last step. The
-losses of all libraries and numbers of processes may differ by at most 0.1 %.
+leaves it out. The libraries take turns in several rounds. The table has the median of the samples per second, and the
+loss of the last step. The losses of all libraries and numbers of processes may differ by at most 0.1 %.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def train_with_torch(arguments):
         return loss.detach()
 
     result = timed(arguments, step, size)
-    # The loss of a rank is that of its samples.
+    # Each rank computes the loss of its own samples only.
     loss = torch.tensor([result["loss"]], dtype=torch.float64)
     if hvd:
         loss = hvd.allreduce(loss, op=hvd.Average)

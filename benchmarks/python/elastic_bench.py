@@ -107,7 +107,7 @@ def measure(command: list[str]) -> float:
             pid = int(seen["pid"]) if seen["rank"] == 1 else pid
         killed = time.monotonic()
         os.kill(pid, signal.SIGKILL)
-        # The first step of the new generation, or of the restarted processes.
+        # waits for the first step that the new generation (or the restarted processes) completes
         while True:
             seen = read_step(job.stdout)
             if seen["life"] > 0:

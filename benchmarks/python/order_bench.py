@@ -6,9 +6,9 @@
     PYTHONPATH=build/release/python python benchmarks/python/order_bench.py --folder big [--rounds N]
 
 Each arrangement runs in a new process that may use one core. The arrangements take turns, in several rounds. The time is the
-processor time of all threads for one epoch. The first epoch is not counted if there are several. Every arrangement must
-deliver the same sum of the values, which is checked, except that a rank of two delivers about half of it. The table has the
-medians of the rounds.
+processor time of all threads for one epoch. The first epoch is not counted if there are several. The program checks
+that all arrangements deliver the same sum of the values. (A rank of a job with two ranks delivers about half of it.)
+The table has the medians of the rounds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def transform_rows(batch: dict) -> None:
 
 
 class Values:
-    """Stands for the column of values of the library's parser."""
+    """Replaces the column of values that the library's own parser would deliver."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values

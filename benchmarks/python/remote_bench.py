@@ -49,7 +49,7 @@ def produce(address: str) -> None:
 
 
 def send(address: str, batches: int) -> None:
-    """The sending end of the bound."""
+    """The sender in the measurement `bound`: a plain program that sends over one TCP connection."""
     host, _, port = address.rpartition(":")
     with socket.create_server((host, int(port))) as listener:
         shown = socket.gethostname() if host == "0.0.0.0" else host
@@ -62,7 +62,7 @@ def send(address: str, batches: int) -> None:
 
 
 def receive(address: str, batches: int) -> dict[str, float]:
-    """The receiving end of the bound."""
+    """The receiver in the measurement `bound`: a plain program that receives over one TCP connection."""
     host, _, port = address.rpartition(":")
     view = memoryview(np.zeros(SHAPE, "float32")).cast("B")
     with socket.create_connection((host, int(port))) as connected:

@@ -113,7 +113,7 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: Returns the context for all backward passes of a step except the last one.
+    #: Returns the context manager in which all backward passes of a step except the last one run.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
     #: Whether a step calls zero_grad() of the model. The zero_grad() of Horovod's optimizer accepts no arguments.

@@ -224,9 +224,9 @@ def measure(arguments) -> dict[str, float]:
     return {"rate": len(times) * MEGABYTES / (times[-1][1] - min(began for *_, began in times))}
 
 
-#: Producers that run without a trainer, in processes that drop the batches.
+#: Producers that run without a trainer: their processes drop the batches.
 ALONE = {"alone": batches_of, "alone-reused": batches_in_one_array}
-#: All ways are compared with the producers "alone", except these ways, which are compared with other producers.
+#: The producers with which a way is compared, for the ways that are not compared with the producers "alone".
 COMPARED_WITH = {"rueda-empty": "alone-reused"}
 
 
@@ -282,7 +282,7 @@ def main() -> None:
     for name in arguments.ways.split(","):
         package = WAYS[name][1]
         if package is not None and python_of(package) is None:
-            # PyTorch is not among the peers that can be installed so.
+            # `compare --install` cannot install PyTorch.
             hint = "" if package == "torch" else f"; install it with `{INSTALL} {package}`"
             print(f"{WAYS[name][0]} is left out: the package {package} is missing{hint}")
         else:

@@ -75,7 +75,7 @@ void reduce_locally(benchmark::State& state, const Make& make) {
     count_bytes(state);
 }
 
-/// One thread copies as many bytes as the others read and write.
+/// Measures memcpy on one thread: it moves as many bytes as the measured ways must read and write.
 void plain_copy(benchmark::State& state) {
     const auto count = static_cast<std::size_t>((state.range(0) + 1) * state.range(1) / 2);
     const std::vector<float> from(count, 0.5F);

@@ -68,12 +68,13 @@ struct Job {
     int size = 1;
 };
 
-/// For `message`: the other rank of the pair, and whether this rank sends first.
+/// For the operation `message`: partner_of() returns the other rank of the pair; begins() says whether this rank sends
+/// first.
 [[nodiscard]] constexpr int partner_of(const Job& job) { return job.rank ^ 1; }
 [[nodiscard]] constexpr bool begins(const Job& job) { return job.rank % 2 == 0; }
 
-/// Something that runs the operation of a case: Rueda (with one kind of memory and of call), plain MPI, or a bound of
-/// the machine.
+/// Something that runs the operation of a case: Rueda (with one kind of memory and of call), plain MPI, or a lower
+/// bound for the time on this machine.
 class Candidate {
 public:
     virtual ~Candidate() = default;
@@ -86,13 +87,14 @@ public:
     /// Runs the measured operation.
     virtual void run() = 0;
     [[nodiscard]] virtual const std::byte* output() = 0;
-    /// Returns whether output() is the operation's result. A bound moves the same bytes but computes no result.
+    /// Returns whether output() is the operation's result. A candidate that measures a lower bound moves the same bytes
+    /// but computes no result.
     [[nodiscard]] virtual bool has_result() const { return true; }
     virtual void end() = 0;
 };
 
-/// Returns all candidates of this build in the order of the table's rows. With MPI they include plain MPI and the
-/// bounds.
+/// Returns all candidates of this build in the order of the table's rows. With MPI they include plain MPI and the lower
+/// bounds for the time.
 [[nodiscard]] std::vector<std::unique_ptr<Candidate>> make_candidates(const Job& job);
 
 /// Defined in mpi_candidates.cpp, or in without_mpi.cpp in builds without MPI.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Times collectives and messages of Rueda, of plain MPI, and of the bounds of the machine, which take turns in one run.
+// Times collectives and messages of Rueda and of plain MPI, and measures lower bounds for these times. All of them take
+// turns in one run.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -53,8 +54,8 @@ std::vector<Case> cases_of(const Options& options) {
                                      Operation::reducescatter, Operation::alltoall, Operation::message},
                                     "operation");
                 c.dtype = named(
-                    dtype,  // all types that have a sum, because the benchmark measures sums; 8-bit floats have no
-                            // exact one
+                    dtype,  // all types whose sums are exact; the benchmark measures sums, and those of 8-bit floats
+                            // are not exact
                     {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
                      DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64},
                     "dtype");

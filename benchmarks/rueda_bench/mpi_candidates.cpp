@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Candidates that use MPI: plain MPI, hand-written code in MPI's shared memory, and the crossing bound of the machine.
+// Candidates that use MPI: plain MPI, hand-written code in MPI's shared memory, and a lower bound for the time (the
+// "crossing bound").
 
 // The definition leaves out MPI's old C++ interface, which in Open MPI 4 does not compile without warnings.
 #define OMPI_SKIP_MPICXX 1
@@ -407,9 +408,10 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// A bound that no allreduce in shared memory can beat by much. First every rank writes its own buffer. When all ranks
-/// have done this, each rank scales its share of the buffers of all ranks in place. With buffers of S bytes, each rank
-/// thus reads and writes S bytes when it scales, and other cores wrote most of these bytes.
+/// A lower bound for the time of an allreduce in shared memory, which no allreduce can beat by much. First every rank
+/// writes its own buffer. When all ranks have done this, each rank scales its share of the buffers of all ranks in
+/// place. With buffers of S bytes, each rank thus reads and writes S bytes. Most of these bytes were written by other
+/// cores.
 class CrossingBound final : public Candidate {
 public:
     explicit CrossingBound(const Job& job) : job_(job) {}

@@ -35,7 +35,8 @@ private:
     std::byte* data_ = nullptr;
 };
 
-/// Rueda's blocking calls, by slot or by name, in place if the operation allows it.
+/// Rueda's blocking calls, in place if the operation allows it. A call identifies its tensor by a slot (a number) or by
+/// its name.
 class RuedaCandidate final : public Candidate {
 public:
     RuedaCandidate(const Job& job, Memory memory, bool by_name) : job_(job), memory_(memory), by_name_(by_name) {}

@@ -70,7 +70,7 @@ private:
                 return put(to, static_cast<std::uint8_t>(value == 0 ? 0 : (bits >> 20) - ((127U - 7U) << 3)));
             }
             case DType::float8_e5m2:
-                return;  // no benchmark uses this type, which represents too few of these integers
+                return;  // no benchmark uses this type, because too many of the integers are not exact in it
             case DType::float16: {
                 // For integers below 2048, the exponent (shifted) and the first 10 bits of the fraction are those of
                 // float32.

@@ -88,7 +88,7 @@ private:
         const Nanoseconds gathering = static_cast<Nanoseconds>(others) * costs_.receive +
                                       static_cast<Nanoseconds>(announced + ready) * costs_.item;
         result.coordinator += gathering + steps * costs_.send;
-        // Each other rank writes and sends its list, and processes the answer.
+        // Every rank except rank 0 writes and sends its list, and processes the answer.
         result.work += gathering + static_cast<Nanoseconds>(announced) * costs_.item +
                        static_cast<Nanoseconds>(others) *
                            (2 * costs_.send + costs_.receive + static_cast<Nanoseconds>(ready) * costs_.item);

@@ -70,7 +70,8 @@ struct StepResult {
     std::uint64_t bytes = 0;
     std::uint64_t most_messages = 0;  ///< largest number of messages that one node sent and received
     Nanoseconds busiest = 0;          ///< CPU time of the busiest node
-    Nanoseconds coordinator = 0;      ///< CPU time of the coordinating node: the tree's root, or rank 0 with cycles
+    Nanoseconds coordinator = 0;      ///< CPU time of the coordinating node: the root of Rueda's tree, or rank 0 with
+                                      ///< Horovod's cycles
     Nanoseconds work = 0;             ///< CPU time of all nodes together
     std::vector<Nanoseconds> delays;  ///< for each tensor: the time from the moment when it is ready on all ranks
                                       ///< until all hosts know this; in ascending order
@@ -84,13 +85,13 @@ struct StepResult {
     }
 };
 
-/// Simulates the tree of leaders: the shipped TreeNode over a modelled network. The negotiation within a host costs
-/// nothing. Returns a result for each step. In the first step all names are new.
+/// Simulates the tree of leaders: the shipped TreeNode over a modelled network. The simulation counts no time for the
+/// negotiation within a host. Returns a result for each step. In the first step all names are new.
 [[nodiscard]] std::vector<StepResult> simulate_tree(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_tree(const Job& job);
 
-/// Simulates Horovod's scheme with a formula for each cycle. Every rank takes part in every cycle, rank 0 coordinates,
-/// and known tensors are bits of a vector.
+/// Simulates Horovod's negotiation: a formula gives the time of each cycle. Every rank takes part in every cycle, and
+/// rank 0 coordinates. A tensor that is in the cache is a bit of a vector.
 [[nodiscard]] std::vector<StepResult> simulate_cycles(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_cycles(const Job& job);
 

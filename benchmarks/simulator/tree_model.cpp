@@ -235,7 +235,7 @@ private:
     Nanoseconds send(std::uint32_t host, Neighbour& to, Nanoseconds cost_before) {
         Leader& leader = leaders_[host];
         if (to.left > now_) {
-            return 0;  // the leader looks again when the last message to this neighbour has left
+            return 0;  // nothing is sent now; the leader tries again when the last message to this neighbour has left
         }
         auto message = leader.node->next_message(to.host);
         if (!message) {

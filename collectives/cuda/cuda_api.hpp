@@ -63,13 +63,14 @@ struct CudaIpcEvent {
 };
 
 // Stream and event flags, and the values of enumerations, with NVIDIA's numbers.
-inline constexpr unsigned kStreamNonBlocking = 1;   ///< does not wait for the legacy default stream
-inline constexpr unsigned kEventBlockingSync = 1;   ///< a host that waits for the event sleeps
-inline constexpr unsigned kEventDisableTiming = 2;  ///< the event has no time, and costs less
+inline constexpr unsigned kStreamNonBlocking = 1;   ///< the stream does not wait for the legacy default stream
+inline constexpr unsigned kEventBlockingSync = 1;   ///< a host thread that waits for the event sleeps and does not spin
+inline constexpr unsigned kEventDisableTiming = 2;  ///< the event records no time, and costs less
 inline constexpr unsigned kEventInterprocess = 4;   ///< needs kEventDisableTiming
 inline constexpr unsigned kIpcLazyEnablePeer = 1;
 inline constexpr unsigned kHostPortable = 1;      ///< pinned memory that all contexts may use
-inline constexpr unsigned kRegisterPortable = 1;  ///< like the flag above, for memory that the program allocated
+inline constexpr unsigned kRegisterPortable = 1;  ///< for cuMemHostRegister: the pinned memory may be used by all
+                                                  ///< contexts
 inline constexpr int kCaptureNone = 0;            ///< CUstreamCaptureStatus: the stream does not capture
 inline constexpr int kCaptureActive = 1;
 inline constexpr int kCaptureInvalidated = 2;

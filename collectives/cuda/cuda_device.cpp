@@ -83,8 +83,8 @@ private:
     std::atomic<bool> is_done_{false};
 };
 
-/// The end of measured work. The two events with a time are destroyed and not used again, because only a timeline needs
-/// such events.
+/// The event at the end of measured work. Its two events with a time are destroyed afterwards and do not go back to the
+/// pool, because only a timeline needs such events.
 class TimedEvent final : public DeviceEvent {
 public:
     TimedEvent(std::shared_ptr<Device> device, TimedBegin begin, CudaEvent measured, DeviceEventPtr end)
@@ -126,8 +126,9 @@ private:
 
 Status PooledEvent::make_wait(DeviceStream stream) {
     const CudaApi& api = device_->api();
-    // A null stream belongs to the thread's current context, so the context of the stream's device must be current
-    // here. Any other stream knows its own context, so any context may be current.
+    // A null stream means the default stream of the thread's current context, so the context of the stream's device
+    // must be current here. For any other stream, any context may be current, because the stream belongs to its own
+    // context.
     std::shared_ptr<Device> other;
     if (stream.stream == nullptr && stream.device != device_->ordinal()) {
         auto opened = device_->other(stream.device);
@@ -295,14 +296,15 @@ CudaEvent Device::record_timed_event(CudaStream stream) {
     return event;
 }
 
-/// The device may not have reached the event yet. In that case the driver frees the event later (cuEventDestroy).
+/// The device may not have reached the event yet. In that case cuEventDestroy() frees the event later.
 void Device::destroy(CudaEvent event) noexcept { static_cast<void>(api_.event_destroy(event)); }
 
-/// Measures the device's clock against the host's: records an event in a stream without other work, and reads the
-/// host's clock before and after it. cuEventElapsedTime() returns milliseconds as a float. When a minute has passed,
-/// the precision of the float is only 4 microseconds, so the clock is measured again. If the device or the host is
-/// busy, a measurement fails or is imprecise. The next measurement is then made some time later, because each
-/// measurement can cost 20 ms of the thread that drives progress.
+/// Compares the device's clock with the host's clock: records an event in a stream without other work, and reads the
+/// host's clock before and after it. Later times of the device are measured from this event by cuEventElapsedTime(),
+/// which returns milliseconds as a float. After a minute, the precision of the float is only 4 microseconds, so the
+/// clocks are compared again. If the device or the host is busy, a measurement fails or is imprecise. The next
+/// measurement is then made some time later, because each measurement can cost 20 ms of the thread that drives
+/// progress.
 void Device::take_reference() {
     constexpr std::int64_t kValidNs = 60'000'000'000;
     constexpr std::int64_t kPreciseNs = 500'000;
@@ -314,7 +316,7 @@ void Device::take_reference() {
     if ((is_valid && round_trip_ns_ <= kPreciseNs) || (last_try_ns_ != 0 && now_ns - last_try_ns_ < pause_ns)) {
         return;
     }
-    constexpr std::int64_t kPatienceNs = 20'000'000;  // a device that hangs must not stop the thread
+    constexpr std::int64_t kPatienceNs = 20'000'000;  // the time limit: a device that hangs must not block this thread
     std::int64_t best_ns = is_valid ? round_trip_ns_ : kPatienceNs;
     while (best_ns > kPreciseNs && base::monotonic_ns() - now_ns < kPatienceNs &&
            try_reference(now_ns + kPatienceNs, best_ns)) {
@@ -397,8 +399,9 @@ Result<CudaStream> Device::make_stream() {
         result = api_.context_get_stream_priority_range(&least, &greatest);
     }
     if (result == kCudaSuccess) {
-        // The lowest number is the highest priority. Kernels of communication are short, and other ranks wait for them.
-        // So the device runs them before those blocks of the program's kernels that have not begun yet.
+        // The stream gets the highest priority, which is the lowest number. Kernels of communication are short, and
+        // other ranks wait for them. So the device should run them before the blocks of the program's kernels that have
+        // not begun yet.
         result = api_.stream_create_with_priority(&stream, kStreamNonBlocking, greatest);
     }
     if (result != kCudaSuccess) {

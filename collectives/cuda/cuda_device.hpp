@@ -149,14 +149,16 @@ private:
     std::vector<CudaEvent> free_events_;
     CudaStream stream_ = nullptr;
 
-    std::mutex made_mutex_;           // guards the next member; its holder takes no other lock
+    std::mutex made_mutex_;           // guards `made_`; a thread that holds it takes no other lock
     std::vector<CudaStream> made_{};  // all streams of Rueda on this device
 
     // The clock by which the work of the device is measured. Only the owner of the turn uses it.
     CudaStream clock_stream_ = nullptr;
-    CudaEvent reference_ = nullptr;  // never destroyed, because events of measured work use it later
+    CudaEvent reference_ = nullptr;  // never destroyed, because the times of measured work are computed from this event
+                                     // later
     std::int64_t reference_ns_ = 0;
-    std::int64_t round_trip_ns_ = 0;  // how long the measurement took; its error is at most half of this
+    std::int64_t round_trip_ns_ = 0;  // how long the measurement of the clock took; the clock's error is at most half
+                                      // of this time
     std::int64_t last_try_ns_ = 0;
 
     /// The owner of the turn (take_turn()); null if nobody has the turn. The acquire in take_turn() pairs with the
@@ -164,8 +166,8 @@ private:
     std::atomic<const void*> turn_{nullptr};
     DeviceAddress scratch_ = 0;
     std::size_t scratch_bytes_ = 0;
-    std::map<unsigned, std::byte*> patterns_;  // pinned memory that is never written again, because copies read it
-                                               // later
+    std::map<unsigned, std::byte*> patterns_;  // pinned memory with the patterns; never written again, because copies
+                                               // read it later
 };
 
 }  // namespace rueda::collectives::cuda

@@ -34,9 +34,8 @@ public:
 
     /// The first call lets the driver compile all kernels. If other threads call this function meanwhile, they wait for
     /// the first call to end. The compilation takes 2 to 4 seconds if the driver does not have the result in its cache
-    /// on disk. So the first call should come from a thread that may wait that long. The program's thread, which
-    /// submits the first operation, may wait. The thread that drives progress may not, because it notices failures of
-    /// other ranks.
+    /// on disk. So the program's thread should make the first call, when it submits the first operation. The thread
+    /// that drives progress must not wait for so long, because it has to notice failures of other ranks.
     ///
     /// Later calls are fast and return the same result. If there are no kernels, the result is Unsupported with the
     /// reason. Only the first call also passes the reason to `note`.

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kDriverLibrary = "libcuda.so.1";
 constexpr const char* kDriverName = "NVIDIA's driver library libcuda.so.1";
 
-/// Returns advice about errors that have one usual cause.
+/// Returns advice for the user, for errors that usually have the same cause.
 const char* usual_advice(CudaResult error) {
     switch (error) {
         case kCudaStubLibrary:

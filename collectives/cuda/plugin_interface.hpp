@@ -141,7 +141,7 @@ public:
     [[nodiscard]] virtual std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const = 0;
 };
 
-/// The way that tensors in device memory take between the members of a process set: the setting RUEDA_GPU_PATH.
+/// How tensors in device memory move between the members of a process set: the setting RUEDA_GPU_PATH.
 enum class DevicePath : std::uint8_t {
     automatic = 0,  ///< NCCL if it can connect the members, otherwise CUDA IPC and the host's memory
     nccl = 1,       ///< NCCL only; what NCCL cannot do is refused
@@ -168,14 +168,15 @@ struct DeviceSet {
     std::shared_ptr<SharedMemory> shared{};
 };
 
-/// How far a batch is that is not launched yet, for stall reports.
+/// The state of a batch that is not launched yet, or that moves through the host's memory or CUDA IPC. For stall
+/// reports.
 enum class LaunchPhase : std::uint8_t {
     agrees_on_order,  ///< the members agree on the batch's place in the order of all process sets
     waits_for_set,    ///< the batch of another process set goes first: DeviceCommunicator::awaited_set()
     waits_for_turn,   ///< another communicator of the process puts its work into the stream
     launching,        ///< this communicator puts its work into the stream
     // Tensors that move through the host's memory:
-    waits_for_inputs,  ///< the device has not done the program's work before the call
+    waits_for_inputs,  ///< the device has not done the work that the program submitted before its call
     copies,            ///< the device copies tensors between its memory and the host's
     on_cpu,            ///< the set's communicator for the CPU works on a part of the tensors
     // Tensors that move through device memory that the members share by CUDA IPC:
@@ -192,7 +193,7 @@ enum class DeviceCall : std::uint8_t {
     nccl_all_gather,
     nccl_reduce_scatter,
     nccl_messages,           ///< ncclSend and ncclRecv
-    packed_nccl_all_reduce,  ///< ncclAllReduce between kernels that pack and unpack small tensors
+    packed_nccl_all_reduce,  ///< ncclAllReduce, with kernels before and after it that pack and unpack small tensors
     copies,                  ///< copies between the device's memory and the host's
     peer_kernels,            ///< kernels and copies in device memory that the members share by CUDA IPC
 };
@@ -230,8 +231,8 @@ public:
     /// task of that communicator may be in progress. If a step fails, failed() has the reason, and the task never
     /// becomes done.
     [[nodiscard]] virtual Task& start(const DeviceBatch& batch) = 0;
-    /// Sets whether the end events of the next batches (end()) also measure when the device does the batches' work. A
-    /// timeline needs these times. This costs two events with times for each batch.
+    /// If `measures` is true, the end events (end()) of the next batches also record when the device does the work of
+    /// the batch. A timeline needs these times. They cost two events with times for each batch.
     virtual void measure(bool /*measures*/) {}
     /// How far the task in progress is.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
@@ -264,7 +265,7 @@ struct TeamTensor {
 struct DeviceTeamPlan {
     std::vector<DeviceStream> replicas{};  ///< the device of each replica, and the stream of the program there
     std::vector<TeamTensor> tensors{};
-    std::size_t summed = 0;       ///< ready() may be called only for the first tensors, up to this number
+    std::size_t summed = 0;       ///< ready() may be called only for the first `summed` tensors
     ReduceOp op = ReduceOp::sum;  ///< sum or average over the replicas
     double postscale = 1.0;       ///< factor for the sum or the average
 };
@@ -280,9 +281,9 @@ public:
     virtual ~DeviceTeam() = default;
     /// The object's stream on the device of replica 0.
     [[nodiscard]] virtual DeviceStream stream() const = 0;
-    /// Says that replica `replica` has put the work that writes `tensor` into its stream. When all replicas have said
-    /// so, puts the sum into the streams of the object and returns true. The sum replaces the tensor of replica 0, and
-    /// is there for later work in stream(). If the call fails, it may be repeated.
+    /// Call this after replica `replica` has put the work that writes `tensor` into its stream. The call for the last
+    /// replica puts the sum into the streams of the object, and returns true. The sum replaces the tensor of replica 0,
+    /// and is there for later work in stream(). If the call fails, it may be repeated.
     [[nodiscard]] virtual Result<bool> ready(std::size_t replica, std::size_t tensor) = 0;
     /// Makes the streams of the object wait for all work that is in the streams of the replicas now.
     [[nodiscard]] virtual Status follow() = 0;
@@ -314,7 +315,7 @@ public:
                                                                                         Communicator& host) = 0;
 
     /// Returns memory of the host. `device` can copy to and from this memory without making the host wait. When the
-    /// last owner lets go of the memory, it is given out again, so no copy may use it any more.
+    /// last owner releases the memory, it can be used for other copies. At that time, no copy may use it any more.
     [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) = 0;
     /// Copies between memory of `device` and memory of the host from host_memory(), after the event `after`. Returns
     /// the event after the copy. If `after` is null, the copy waits only for other copies whose `after` is null. Does

@@ -35,7 +35,7 @@ private:
     PairParts parts_;
     LocalExchange local_;
     RemoteExchange remote_;
-    std::uint64_t own_copied_ = 0;  // how many bytes of its own part this rank has copied
+    std::uint64_t own_copied_ = 0;  // how many bytes this rank has copied of the part that it sends to itself
     std::uint64_t work_ = 0;        // bytes moved in the current step
 };
 

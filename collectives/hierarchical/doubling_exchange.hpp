@@ -11,12 +11,12 @@ namespace rueda::collectives {
 /// Recursive doubling, for small tensors of S bytes on h hosts: ⌊log₂ h⌋ steps. If h is not a power of two, there are
 /// two more steps: one before these steps and one after them. In each step a host sends at most S bytes.
 ///
-/// A *partial* is the combined input of some hosts. Partials are combined in a balanced tree. The hosts with the lower
-/// numbers are on the left. Let p be the largest power of two that is not above h, and r = h − p. If r > 0, each odd
-/// host among the first 2r hosts sends its partial to the host before it, in phase 0. In the last phase, each of these
-/// odd hosts receives the result from the host before it. The other p hosts are numbered 0 to p − 1 in ascending order.
-/// In step k, two hosts whose numbers differ in bit k exchange their partials. Every combination rounds to the dtype,
-/// and both hosts of a pair compute the same bits.
+/// A *partial* is the combined input of some hosts. Partials are combined in a balanced tree, with the partials of
+/// lower-numbered hosts on the left. Let p be the largest power of two that is not above h, and r = h − p. If r > 0,
+/// each odd host among the first 2r hosts sends its partial to the host before it, in phase 0. In the last phase, each
+/// of these odd hosts receives the result from the host before it. The other p hosts are numbered 0 to p − 1 in
+/// ascending order. In step k, two hosts whose numbers differ in bit k exchange their partials. Every combination
+/// rounds to the dtype, and both hosts of a pair compute the same bits.
 class DoublingExchange final : public NetworkAllreduce {
 public:
     DoublingExchange(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host);
@@ -43,7 +43,7 @@ private:
     std::uint32_t steps_ = 0;
     std::uint32_t folded_ = 0;      // r of the class comment: the number of odd hosts that send their partial first and
                                     // receive the result last
-    std::uint32_t rooms_ = 0;       // the number of buffers that are in use
+    std::uint32_t rooms_ = 0;       // how many buffers this allreduce uses so far
     std::byte* current_ = nullptr;  // the partials that this host has combined so far
     std::vector<std::byte*> rooms_of_phase_;
 };

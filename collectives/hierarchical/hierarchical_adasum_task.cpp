@@ -255,7 +255,8 @@ void HierarchicalAdasumTask::add_numbers() {
     }
 }
 
-/// Prescale and postscale do not enter the weights, because they were already applied to the hosts' partial results.
+/// The weights of Adasum are computed without prescale and postscale, because both were already applied to the hosts'
+/// partial results.
 void HierarchicalAdasumTask::find_weights() {
     const std::uint32_t hosts = set_.hosts.count();
     const std::size_t pairs = ops::pairs_of(hosts);

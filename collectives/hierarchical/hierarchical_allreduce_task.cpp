@@ -15,7 +15,7 @@ namespace {
 /// The size in bytes of a piece on a host with one rank. Such a host does not copy through shared memory.
 constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 
-/// The largest number of places for staging, that is, for copying inputs to shared memory. A place is a buffer there.
+/// The largest number of places (buffers in shared memory) for staging, that is, for copying inputs to shared memory.
 /// With two places, staging and combining overlap. With four places, a rank that is late for a moment does not delay
 /// the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
@@ -52,8 +52,8 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// Computes `piece_bytes_`: how many bytes one rank sends to other hosts at one time. Before the data is compressed, it
-/// may be longer. In this longer form it must also fit into one place (a buffer in shared memory).
+/// Computes `piece_bytes_`: how many bytes one rank sends to other hosts at one time. Uncompressed data may be longer
+/// than this, and must fit into one place (a buffer in shared memory), too.
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -175,8 +175,8 @@ bool HierarchicalAllreduceTask::end() {
     return true;
 }
 
-/// Does one action. The actions for which other ranks wait most are tried first. Returns false if there was nothing to
-/// do.
+/// Does one action. It tries the most urgent actions first: those for which other ranks wait. Returns false if there
+/// was nothing to do.
 bool HierarchicalAllreduceTask::act() {
     if (is_lane() && pipeline_.step()) {
         last_work_ = StepWork::network;

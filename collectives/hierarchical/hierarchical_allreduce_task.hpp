@@ -30,9 +30,9 @@ namespace rueda::collectives {
 /// Between combine and deliver, the piece crosses the network. The two halves of the cells are used independently, so
 /// every phase waits only for earlier pieces, and no circular wait can arise. Tensors in the host's shared memory (the
 /// arena) are not staged: lanes read their inputs and write their results in place. On a host with one rank, nothing
-/// goes through cells. A tensor that will be compressed is staged and combined uncompressed, but its result lies
-/// compressed in the cells. All ranges and offsets are in bytes of the data that is sent over the network. So for a
-/// compressed tensor, they are in bytes of the compressed data.
+/// goes through cells. A tensor that will be compressed is not compressed yet in the phases stage and combine, but its
+/// result lies compressed in the cells. All ranges and offsets count the bytes that are sent over the network; for a
+/// compressed tensor, these are the compressed bytes.
 ///
 /// A rank that has called join() (Location::absent) stages and fetches nothing. If it is a lane, it still combines the
 /// inputs of the other ranks. If all ranks of its host have joined, it sends neutral elements.

@@ -21,8 +21,8 @@ namespace rueda::collectives {
 /// **The order of messages.** MPI matches messages between two ranks by their order. All hosts must therefore start
 /// their sends in the same order, and their receives in the same order. Each phase has a key, and phases start in
 /// ascending order of their keys. If two keys are equal, the phase of the lower chunk starts first. Phase s of chunk c
-/// has the key start(c) + kPhaseDistance × s. Each chunk uses one of kSlots slots. start(c) is the lowest key that is
-/// above the start of the preceding chunk and above all keys of the chunk that used the slot of c before.
+/// has the key start(c) + kPhaseDistance × s. Each chunk uses one of kSlots slots. start(c) is the lowest number that
+/// is greater than start(c − 1), and greater than all keys of the chunk that used the slot of c before.
 ///
 /// No circular wait can arise, because chunk c waits only for phases that come earlier in this order. First, it waits
 /// for the end of the chunk that used its slot before. All phases of that chunk have lower keys. Second, each phase of
@@ -65,8 +65,8 @@ private:
         NetworkAllreduce* algorithm = nullptr;
         std::byte* memory = nullptr;
         std::uint64_t start = 0;     // the lowest key of the chunk
-        std::uint32_t receives = 0;  // number of phases whose receives were started
-        std::uint32_t sends = 0;     // number of phases whose sends were started
+        std::uint32_t receives = 0;  // how many phases of the chunk have their receives started
+        std::uint32_t sends = 0;     // how many phases of the chunk have their sends started
         bool filled = false;
     };
     [[nodiscard]] Slot& slot(std::uint64_t chunk) { return slots_[chunk % kSlots]; }

@@ -16,8 +16,8 @@ namespace {
 /// receiver answers only when it next calls MPI. With two hosts, the default is 64 KiB. Shares of 128 KiB and of 512
 /// KiB were compared with this default (2026-11-22, 16 MiB, test hosts). On a link of 40 Gbit/s, the allreduce took 2.2
 /// times as long with 128 KiB, and 1.6 times as long with 512 KiB. On a link of 1 Gbit/s, it took 7 % longer with
-/// either size, because of the first and the last chunk. The upper bound limits memory, because a lane needs memory for
-/// three shares of a chunk in each of its slots.
+/// either size, because of the first and the last chunk. kLargestChosen limits the memory: for each chunk in progress,
+/// a lane needs memory for three shares of a chunk.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;

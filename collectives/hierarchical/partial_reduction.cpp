@@ -42,8 +42,8 @@ PartialReduction in_partials(const ops::Reduction& reduction, Compression compre
         return compressed(reduction, compression);
     }
     PartialReduction partial;
-    const ops::Levels levels = *ops::levels_of(reduction);  // never empty: reductions without levels were handled
-                                                            // above, as exact sums
+    const ops::Levels levels = *ops::levels_of(reduction);  // never empty: only exact sums have no levels, and
+                                                            // `in_words()` above has handled them
     partial.within = levels.within;
     partial.last = levels.across;
     partial.between = partial.last;

@@ -20,7 +20,7 @@ namespace rueda::collectives {
 /// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements are therefore
 /// sent as *words*: int64 values that are added (ops/exact_sums.hpp).
 ///
-/// The elements of a compressed tensor have 16 bits from the time when a host has combined its inputs until the result
+/// After a host has combined its inputs, it compresses a tensor to 16 bits per element; the result is expanded when it
 /// is written. `between` and `last` expand such elements to the tensor's own dtype, combine them, and round the result
 /// to 16 bits again. The divisor of an average is applied to the partials, so that the partials fit into the 16-bit
 /// range whenever the average fits. Postscale is applied after the result was expanded to the tensor's dtype

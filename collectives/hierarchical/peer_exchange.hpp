@@ -24,7 +24,8 @@ public:
 
     /// Begins the next exchange. The previous one must have ended.
     void begin() { peers_.clear(); }
-    /// Both spans lie in memory from Messages::allocate(). The caller must not touch them until is_done() returns true.
+    /// Both ranges of memory must come from Messages::allocate(). The caller must not touch them until is_done()
+    /// returns true.
     void add(std::uint32_t rank, std::span<const std::byte> out, std::span<std::byte> in);
     /// Starts all messages that can be started. Returns false if none could be started.
     bool act();

@@ -53,8 +53,8 @@ void send_by_tree(Stream& stream, const Hosts& hosts, bool chain) {
         }
         return;
     }
-    // To get the place of the parent, clear the lowest set bit of this host's place. The most distant child has the
-    // largest subtree, so it is served first.
+    // `place` is this host's number in the tree. The parent's number is `place` without its lowest set bit. The most
+    // distant child has the largest subtree, so the host sends to this child first.
     stream.from = place == 0 ? stream.source : owner_at(place & (place - 1));
     const std::uint32_t end = place == 0 ? std::bit_ceil(hosts.count()) : place & (0 - place);
     for (std::uint32_t step = end / 2; step > 0; step /= 2) {

@@ -19,7 +19,7 @@ int main() {
     rueda::init();
     std::array<double, 1> slope = {0.0};
     std::array<std::int64_t, 1> step = {0};
-    // Everything that the training changes: the ranks get it when they meet again.
+    // Everything that the training changes. After the ranks have changed, all of them get these values from rank 0.
     rueda::training::Elastic elastic({{"slope", slope}, {"step", step}});
 
     elastic.run([&] {

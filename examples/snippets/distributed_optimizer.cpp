@@ -42,7 +42,7 @@ int main() {
                 const float error = w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + model.offset[0] -
                                     (x[0] - 2.0F * x[1] + 3.0F * x[2] + 0.5F);
                 model.offset_gradient[0] += 2.0F * error;
-                optimizer.gradient_ready(1);  // in the last pass, the ranks reduce it while the next one is computed
+                optimizer.gradient_ready(1);  // in the last pass, the ranks then reduce this gradient
                 for (std::size_t i = 0; i < 3; ++i) {
                     model.weights_gradient[i] += 2.0F * error * x[i];
                 }

@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
             }
             alone[0] = static_cast<double>(count) / kSamples;
         });
-        rueda::broadcast("accuracy", alone, 0);  // only if the other ranks need the number
+        rueda::broadcast("accuracy", alone, 0);  // needed only if the other ranks need the number
         // 4. Beside the training: the trainer saves a checkpoint, and `rueda evaluate` starts this program for it.
         training::CheckpointManager({.folder = std::string(what) + ".run"}).save({.step = 1, .model = tensors});
         right = correct == 750 && distributed == 0.75 && alone[0] == 0.75;

@@ -31,7 +31,7 @@ int main() {
         for (std::string line; std::getline(file, line);) {
             ++lines;
         }
-        right = lines == 1 + 13;  // the names, and the steps 0 to 12
+        right = lines == 1 + 13;  // a line of names, and a line for each of the steps 0 to 12
         std::filesystem::remove_all(folder);
     }
     rueda::shutdown();

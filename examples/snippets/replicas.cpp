@@ -53,7 +53,7 @@ int main() {
                     offset_gradient += 2.0F * error / static_cast<float>(share.size());
                 }
                 offset_gradients[k][0] = offset_gradient;
-                replica.gradient_ready(1);  // the replicas, and then the processes, reduce it
+                replica.gradient_ready(1);  // adds up the gradients of the replicas, then of the processes
                 slope_gradients[k][0] = slope_gradient;
                 replica.gradient_ready(0);
             });

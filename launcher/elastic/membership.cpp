@@ -181,7 +181,8 @@ int Membership::wanted() const {
 
 bool Membership::may_reset() const { return !plan_.resets || generation_ < *plan_.resets; }
 
-/// Whether workers wait for the next generation, and the current generation (if there is one) is over.
+/// Whether a generation has to be formed: there was none yet, or the current one is over and its members wait for the
+/// next one.
 bool Membership::is_pending() const {
     return generation_ < 0 || count([](const Worker& worker) { return worker.rank >= 0 && worker.waits; }) > 0;
 }

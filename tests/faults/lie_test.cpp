@@ -29,7 +29,8 @@ Memory memory_of(RuntimeClient& client) {
     return {tables, reinterpret_cast<const core::SetHeader<Atomics>*>(tables)->extent};
 }
 
-/// The values that a lying rank announces. The default flags are those of a correct announcement.
+/// The values that the lying rank (the liar) announces. With the default flags, the announcement looks like a correct
+/// one.
 struct Announced {
     std::int64_t first_dimension;
     std::uint32_t payload_bytes;
@@ -106,9 +107,10 @@ void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t ro
 }
 
 void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
-    // A rank has one place for even generations and one for odd generations. If the job has two ranks, they also swap
-    // their places every second generation. With these numbers of generations, the wrong announcement uses both places
-    // of the rank, and is made with and without swapped places.
+    // In the negotiation table, each rank has one place for the announcements of even generations and one for those of
+    // odd generations. If the job has two ranks, the ranks also swap their places every second generation. With these
+    // numbers of generations, the wrong announcement is written to both places of the rank, with and without swapped
+    // places.
     for (const std::uint64_t generations : {2U, 4U, 5U}) {
         for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
             const RanksResult result = run_clients(size, test_config(),
@@ -194,9 +196,9 @@ void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
         for (std::uint32_t rank = 0; rank < liar; ++rank) {
             client.runtime().control().ranks[rank].attention.ring_all();
         }
-        // This rank waits, so that the other ranks read the log entry first. It has no operation in the slot, so it
-        // ends the job as soon as it reads the entry itself. While it waits, only its background thread reads the log,
-        // and only a few times a second.
+        // This rank waits, so that the other ranks read the log entry first. When this rank reads the entry, it ends
+        // the job at once, because it has no operation in the slot. While it waits, only its background thread reads
+        // the log, and only a few times a second.
         for (int rank = 0; rank < client.rank(); ++rank) {
             context.wait_for_phase(rank, "has ended");
         }
@@ -275,7 +277,7 @@ TEST_CASE("a group whose members' names would be too long", "[faults]") {
 }
 
 /// Rank 1 writes into the place of rank 0 in the negotiation table (the memory for rank 0's announcements), like a rank
-/// that is one generation late. Rank 0 must use its own data, and not the content of this place.
+/// that is one generation late. Rank 0 must use its own data instead.
 void write_to_the_others_place(RankContext&, RuntimeClient& client, Kind kind) {
     constexpr std::int64_t kRows = 4;
     constexpr std::uint64_t kGenerations = 3;

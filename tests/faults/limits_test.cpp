@@ -78,8 +78,8 @@ TEST_CASE("a limit of address space", "[faults]") {
     const bool on_one_rank = GENERATE(false, true);
     int worked = 0;
     int refused = 0;
-    // The first malloc() of a thread may reserve memory (an arena of malloc) before Rueda reserves its own. The largest
-    // limit leaves enough memory for both.
+    // When a thread first calls malloc(), malloc() may reserve memory for this thread before Rueda reserves its own
+    // memory. The largest limit leaves enough memory for both.
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 700U}) {
         base::Config config = test_config();
         // 0 is the default: Rueda computes the value from the memory that the limit leaves

@@ -120,8 +120,8 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(told >= 0.6);
                         RUEDA_RANK_CHECK(told < 0.6 + kPromiseSeconds);
                         expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
-                        // The time counts from the first wait of a rank. The wait of this rank may have begun later,
-                        // and may be shorter.
+                        // The reported time begins when the first rank begins to wait. This rank may begin later, so it
+                        // may wait for a shorter time.
                         RUEDA_RANK_CHECK(late || seconds >= 0.3);
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
@@ -239,7 +239,8 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // This rank first reads in the log that rank 0 shuts down. Later it sees that the job was aborted.
+                // The log tells this rank that rank 0 shuts down. Only later does this rank see that the job was
+                // aborted.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,
@@ -294,8 +295,8 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 }
                 std::vector<PendingPointer> pending;
                 fill_mailbox(context, client, pending);
-                // The mailbox has no space for the first of these tensors, nor for the last one. The other ranks cannot
-                // see either tensor.
+                // The mailbox has no space for these two tensors: the first one that does not fit, and the last one.
+                // The other ranks cannot see either tensor.
                 for (const std::size_t late : {std::size_t{16 + 64}, pending.size() - 1}) {
                     expect_part(
                         expect_failure(pending[late]->wait(0.3), ErrorCode::timeout, "an operation without room"),
@@ -353,8 +354,8 @@ TEST_CASE("a shutdown whose time limit has passed can be called again", "[faults
         {.as = RanksAs::processes}));
 }
 
-/// Binds two names to slots. The second name must be announced while the first name is pending. Otherwise the second
-/// name would get the slot of the first name.
+/// Gives each of two names its own slot. The second name must be announced while the first name is pending. Otherwise
+/// the second name would get the slot of the first name.
 void bind_both(RankContext& context, RuntimeClient& client) {
     std::array<float, 2> values{};
     if (client.rank() == 2) {
@@ -371,8 +372,8 @@ void bind_both(RankContext& context, RuntimeClient& client) {
     expect_ok(other->wait(), "second");
 }
 
-/// All slots are bound and idle. Rank 2 is stopped before it can read that a slot was taken back, so the new name of
-/// the other ranks gets no slot.
+/// All slots have names, and no operation uses them. The other ranks announce a new name. It could get a slot that is
+/// taken back, but rank 2 is stopped before it can read about this in the log. So the new name gets no slot.
 void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     const CapturedErrors errors;
     float value = 1;

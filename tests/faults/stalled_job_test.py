@@ -186,7 +186,7 @@ class StalledJob(unittest.TestCase):
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
             ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)
             self.assertEqual(ranks.count("0"), 1, job.errors)
-            # Rank 1 prints this line only at the end of the job, and may be killed before.
+            # Rank 1 prints this line only at the end of the job. It may be killed before it prints the line.
             self.assertLessEqual(ranks.count("1"), 1, job.errors)
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the copies of a cache folder. The first byte chooses how many bytes are read at a time.
+// Fuzzes the reader of a cached copy of a file, which consists of blocks with checksums. The first byte chooses how
+// many bytes are read at a time.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,7 +21,7 @@ struct ReadCopy {
     std::string problem;
 };
 
-/// Reads a copy to its end, or to its damage.
+/// Reads a copy to its end, or to the first damaged block.
 ReadCopy read_copy(const std::shared_ptr<const std::string>& file, std::size_t piece) {
     const auto stream = read_checked(open_memory(file), "input");
     ReadCopy copy;
@@ -50,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const ReadCopy whole = read_copy(file, size);
     const ReadCopy pieces = read_copy(file, 1 + std::size_t{bytes[0]});
     expect(whole.problem == pieces.problem);
-    // If a later block is damaged, a long read returns nothing of the blocks before it.
+    // A long read covers several blocks. If one of them is damaged, the read returns no bytes, not even those of the
+    // blocks before.
     expect(whole.problem.empty() ? whole.bytes == pieces.bytes : whole.bytes.size() <= pieces.bytes.size());
     expect(whole.bytes.size() < size);
     return 0;

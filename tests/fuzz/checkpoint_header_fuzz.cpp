@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the header of a checkpoint file, which may come from anywhere. The first eight input bytes are the number of
 // data bytes; the rest is the header's text. The tensors of an accepted header must fill the data without gaps and
-// overlaps. Writing and reading the header again must not change it. The same text is also parsed as the text that
-// names the process that saves into a folder.
+// overlaps. Writing and reading the header again must not change it. The same text is also given to the parser of the
+// file `in-use`, which names the process that saves into a folder.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

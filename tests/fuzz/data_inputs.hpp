@@ -31,10 +31,10 @@ private:
 
 struct SplitRecords {
     std::vector<Record> records;
-    std::string problem;  ///< empty if all bytes were used
+    std::string problem;  ///< why the splitting failed; empty if it did not fail
 };
 
-/// Splits the bytes, which arrive in two pieces. The records are views into `bytes`.
+/// Splits the bytes into records. The bytes arrive in two pieces. The records are views into `bytes`.
 inline SplitRecords split(const Format& format, const std::string& header, std::string_view bytes, std::size_t first) {
     const auto splitter = make_splitter(format, header);
     SplitRecords split;

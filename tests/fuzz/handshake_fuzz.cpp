@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes two things: what a process reads from a peer that has not proved the secret yet, and the frames with codes
-// that follow. Only the messages of a peer with the secret may be accepted, and the pieces in which the bytes come must
-// not matter.
+// Fuzzes two parsers: that of the handshake, by which a peer proves that it knows the secret, and that of the frames
+// with authentication codes after the handshake. Only messages of a peer that knows the secret may be accepted. The
+// result must not depend on the pieces in which the bytes arrive.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ base::Nonce nonce_in(std::string_view message) {
 void check_accepting(std::string_view input, std::size_t piece) {
     Handshake accepting = fuzz::handshake_of(HandshakeSide::accepting);
     const std::string answer = feed(accepting, input, piece);
-    // With the nonce from the input, a correct peer can send only one sequence of bytes.
+    // The nonce is part of the input. Once it is known, a correct peer can send only one sequence of bytes.
     Handshake correct(HandshakeSide::connecting, fuzz::kFuzzSecret, fuzz::kFuzzPurpose, nonce_in(input));
     std::string expected = correct.take_output();
     if (input.starts_with(expected)) {
@@ -96,7 +96,8 @@ std::string frames_in(std::string_view input, std::size_t piece) {
 
 }  // namespace
 
-/// The first byte chooses the side, and the second byte chooses how the stream is cut.
+/// The first byte chooses what is fuzzed: the accepting side, the connecting side, or the frames. The second byte
+/// chooses how the stream is cut.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 2 || size > 16'384) {
         return 0;

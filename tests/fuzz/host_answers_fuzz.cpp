@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes what `rueda top` reads from a rueda on another host. The first byte chooses whether the input is the whole
 // output of mpirun, or a stream of lines that arrives in pieces. The other host may send anything. The lines of the
-// screen must not contain characters that control a terminal. An accepted view must be the same after it was sent on to
-// a further host.
+// screen must not contain characters that control a terminal. If an accepted view is sent to another host, that host
+// must read the same view.
 #include <algorithm>
 #include <string>
 #include <string_view>

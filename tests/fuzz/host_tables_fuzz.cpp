@@ -185,7 +185,8 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     const std::uint32_t number_;
     std::atomic<std::uint32_t> pending_{0};
-    std::deque<Call> calls_;  // declared before `set_`, because the set uses the calls until the set is destroyed
+    // declared before `set_`, so that it is destroyed after `set_`, which uses the calls until then
+    std::deque<Call> calls_;
     ProcessSet set_;
 };
 

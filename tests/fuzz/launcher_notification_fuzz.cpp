@@ -36,7 +36,8 @@ void take_word(std::string_view bytes) {
     expect(core::cause_among(heard, core::Standing::closed, 0) == nullptr);
 }
 
-/// An accepted place has the notification's rank, and encoding its variables again must give the same place.
+/// Fuzzes a `LauncherPlace`: a worker's rank and variables in a generation of an elastic job. An accepted place has the
+/// notification's rank. Encoding its variables again must give the same place.
 void take_place(std::string_view bytes) {
     const Result<base::LauncherNotification> notification = base::parse_launcher_notification(bytes);
     if (!notification.is_ok()) {

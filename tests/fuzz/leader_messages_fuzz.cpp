@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the messages that a leader gets from another leader over their connection, and the messages that the ranks
 // exchange before they connect. A stream must give the same messages however it is cut, and no message may be longer
-// than allowed. The stream contains codes that the target computes, so that an input need not guess them.
+// than allowed. The target adds the correct authentication codes to the stream, because an input could not guess them.
 #include <sys/socket.h>
 
 #include <array>
@@ -44,7 +44,8 @@ std::string messages_in(std::string_view stream, std::size_t piece) {
     return all + (link.ended().is_ok() ? "open" : "ended");
 }
 
-/// Puts the correct code behind each message of the input, as far as its headers can be parsed.
+/// Adds the correct authentication code behind each message of the input. Stops at the first header that cannot be
+/// parsed.
 std::string with_codes(std::string_view input) {
     base::MessageCodes codes(fuzz::fuzz_keys().sender.sending);
     std::string stream;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the MPI plugin with an MPI that delivers messages of any length: in the rendezvous, in the control plane's
-// exchanges, and as messages with or without a posted receive. The plugin plays rank 1 of 3 and, in another rendezvous,
-// rank 0, the lowest member.
+// exchanges, and as messages with or without a posted receive. The tested plugin is rank 1 of 3. In a second rendezvous
+// it is rank 0, which is the lowest member.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ constexpr int kRank = 1;
 constexpr int kSize = 3;
 constexpr std::byte kFill{0x5A};
 
-/// Reads a length that another rank announces. Shortens a length that the plugin would accept, so that the fuzzer is
+/// Reads a length that another rank announces. If the plugin would accept this length, shortens it to keep the fuzzer
 /// fast.
 std::uint64_t said_length(Input& input, std::uint64_t accepted, std::uint64_t shortened) {
     const auto length = input.take<std::uint64_t>();
@@ -54,10 +54,10 @@ public:
     explicit SomebodysMpi(Input& input) : input_(input) {}
 
     std::array<std::uint64_t, kSize> told{};  ///< the values of the last exchange of lengths
-    bool tells_length = false;                ///< the next broadcast contains a length
+    bool tells_length = false;                ///< whether the next broadcast contains a length
     std::optional<std::uint64_t> message;     ///< the size of a message with a posted receive
     std::optional<MpiEnvelope> waiting;       ///< a message without a posted receive
-    /// whether the rest of the input consists of messages for which no receive was posted
+    /// whether the rest of the input consists of messages for which no receive is posted
     bool has_strays = false;
     /// The number of messages that the other ranks claim to have sent to this rank.
     std::uint32_t expected = 0;
@@ -184,7 +184,7 @@ private:
         result.bytes = bytes;
         std::fill_n(room.begin(), std::min<std::uint64_t>(bytes, room.size()), kFill);
     }
-    /// The lowest member agrees with this rank, whatever this rank answered.
+    /// Sends the answer of the rendezvous's lowest member, which always agrees with this rank.
     void answer(std::span<const std::byte> bytes) {
         WireWriter verdict;
         verdict.append(bytes.first(sizeof(std::int32_t)));

@@ -63,7 +63,8 @@ public:
 
 private:
     std::deque<Bytes> coming_;
-    std::vector<std::size_t> tickets_;  // the number of bytes of each message, indexed by its ticket
+    // the number of bytes of each received message; the index is the `Ticket` that receive() returned
+    std::vector<std::size_t> tickets_;
     bool holds_ = false;
 };
 

@@ -27,7 +27,7 @@ std::vector<std::string> words_of(std::string_view text) {
             word.clear();
         }
     }
-    return words;  // the last word is left out if no space follows it
+    return words;  // does not return a last word that has no space after it
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the reader of another process's flight recorder, and `rueda top`, which uses it. The other process may write
 // any values. The records must be in order, and must be readable again after they were written to a file. find_waits()
-// is asked about an interval. The waits that it computes from the records must fit into this interval.
+// gets an interval, and computes from the records when the rank waited. These waits must lie inside the interval.
 #include <array>
 #include <cstddef>
 #include <cstdint>

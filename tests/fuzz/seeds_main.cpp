@@ -56,7 +56,7 @@ namespace {
 using namespace rueda;
 using collectives::Bytes;
 
-/// Builds an input from numbers and bytes.
+/// Builds one fuzz input from numbers and bytes.
 class Seed {
 public:
     template <class T>
@@ -108,11 +108,11 @@ T value_of(Result<T> result) {
 // ---- messages that ranks send while they start ---------------------------------------------------------------------
 
 constexpr int kRanks = 3;
-constexpr int kListener = 1;  // the rank that the target plays
+constexpr int kListener = 1;  // the rank that the fuzz target simulates
 
 /// A control plane that records what the other ranks send, in the target's format: a length byte and the message. If a
-/// message is longer than 254 bytes, only the length byte 255 is recorded. The target reads it as "the same message as
-/// the tested rank's".
+/// message is longer than 254 bytes, only the length byte 255 is recorded. The target then assumes that the message
+/// equals the message of the tested rank.
 class Recorder final : public collectives::ControlPlane {
 public:
     explicit Recorder(std::unique_ptr<collectives::ControlPlane> plane) : plane_(std::move(plane)) {}
@@ -216,7 +216,8 @@ void write_start_messages(const Folder& folder) {
 
 // ---- sockets --------------------------------------------------------------------------------------------------------
 
-constexpr int kCut = 5;  // how the target cuts the stream; for messages with files, the number of files per message
+// tells the target how to cut the stream; for messages with files, how many files a message has
+constexpr int kCut = 5;
 
 /// Returns the bytes that the link writes to its socket, with or without codes at the end of the frames.
 template <class Say>
@@ -377,7 +378,7 @@ void write_network_frames(const Folder& folder) {
 }
 
 /// The input starts each operation twice on both ranks, and lets the ranks take steps until the operation has ended.
-/// The second time, the name has a slot.
+/// When an operation starts the second time, its name already has a slot.
 Seed operations(std::span<const std::uint8_t> choices, std::uint8_t shape) {
     Seed seed;
     for (const std::uint8_t choice : choices) {
@@ -465,7 +466,8 @@ void write_process_status(const Folder& folder) {
     folder.write("odd_command", Seed().append(std::as_bytes(std::span(odd))));
 }
 
-/// Records what other ranks send through the target's MPI: lengths of exchanges, and messages of the rendezvous.
+/// Writes inputs for mpi_lengths_fuzz, whose MPI delivers what the other ranks send: lengths in exchanges, and messages
+/// of the rendezvous.
 void write_mpi_lengths(const Folder& folder) {
     const auto gather = [](std::uint64_t a, std::uint64_t b) { return Seed().bytes(0, 3).add(a).bytes(1).add(b); };
     const Seed met = Seed().bytes(0, 0);
@@ -484,8 +486,8 @@ void write_mpi_lengths(const Folder& folder) {
     folder.write("answers", Seed().bytes(2, bytes.size()).append(std::span(bytes)).bytes(4).add(std::int32_t{1}));
 }
 
-/// Records two kinds of inputs: what the writer of a ring writes (the input of the tested reader), and what the
-/// reader of a ring writes (the input of the tested writer).
+/// Writes two kinds of inputs. One contains what the writer of a ring writes, and tests the reader. The other contains
+/// what the reader of a ring writes, and tests the writer.
 void write_message_ring(const Folder& folder) {
     using collectives::MessageRingRecord;
     constexpr std::uint8_t written = 1;

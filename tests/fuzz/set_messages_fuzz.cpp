@@ -70,7 +70,8 @@ void be_a_member(std::span<const std::byte> input) {
     SetUpPlane plane(exchange, kSet, 2);
     const Result<std::vector<Bytes>> all = plane.allgather({});
     if (!all.is_ok()) {
-        return plane.give_up(all.status());  // gives up a second time; only the first call has an effect
+        // the failed allgather() has already given up, so this second call must have no effect
+        return plane.give_up(all.status());
     }
     expect(all.value().size() == kSet.ranks.size());
     if (const Result<Bytes> one = plane.broadcast({}, 1); one.is_ok()) {
@@ -87,8 +88,8 @@ void follow(std::span<const std::byte> input) {
     static_cast<void>(SetUpPlane::follow(exchange, kSet));
 }
 
-/// Splits what the members gathered into one part for each rank. If each rank occurs once, the joined parts must be the
-/// input.
+/// Splits the data that the members gathered into one part for each rank. If each rank occurs exactly once, the joined
+/// parts must equal the input.
 void read_members(std::span<const std::byte> input) {
     const Result<std::vector<Bytes>> all = split_by_named_rank(input, kRanks);
     expect(all.is_ok() ? all.value().size() == kRanks : !all.status().message().empty());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes what the ranks of a sparse allreduce gather: places, values, and options. The input supplies the other ranks'
-// data. The data must be refused, or the sums must equal those of a simple table.
+// Fuzzes what the ranks of a sparse allreduce gather: places (indices of elements or rows), values, and options. The
+// input supplies the other ranks' data. The data must be refused, or the sums must equal those of a simple table.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +27,8 @@ using Numbers = std::vector<std::int64_t>;
 const Numbers kShape{5, 4, 2};
 const std::vector<int> kRanks{0, 3, 4};
 
-/// Makes this rank's contribution: values at two places of a tensor of shape kShape. A place has `along` indices, for
-/// the first dimensions of this shape.
+/// Makes this rank's contribution: values at two places of a tensor of shape kShape. A place is given by `along`
+/// indices, which belong to the first `along` dimensions.
 std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<std::int64_t>& values) {
     static const std::vector<std::int32_t> indices{4, 1, 1, 3};
     const Numbers extents{2, static_cast<std::int64_t>(along)};
@@ -131,7 +131,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Numbers value_shape{static_cast<std::int64_t>(gathered.rows)};
     value_shape.insert(value_shape.end(), kShape.begin() + static_cast<std::ptrdiff_t>(gathered.along), kShape.end());
     fill(completion.output(1), value_shape, gathered.values);
-    // The other ranks' options equal this rank's options, except where the rest of the input changes them.
+    // The other ranks have the same options as this rank, unless the rest of the input changes them.
     Numbers rows;
     for (std::size_t i = 0; i < kRanks.size() * length; ++i) {
         const bool is_said = i >= length && !input.empty();

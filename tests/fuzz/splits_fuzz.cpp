@@ -30,7 +30,7 @@ using fuzz::Input;
 constexpr std::uint32_t kRanks = 4;
 constexpr std::uint32_t kRank = 1;
 constexpr std::uint64_t kRowBytes = 8;
-// a progress count that is higher than any count that a step waits for
+// a progress count that is higher than any count for which step() waits
 constexpr std::uint64_t kFar = std::uint64_t{1} << 40;
 constexpr std::byte kFill{0x5A};
 
@@ -221,7 +221,7 @@ private:
         }
         Task& task = communicator_.start({Operation::alltoall, {&segment, 1}, locations, splits_});
         if (finish(task, true) && segment.output != nullptr) {
-            // This rank's own rows must be at their place, whatever the other ranks sent.
+            // The output must contain this rank's own rows at the right position, whatever the other ranks sent.
             const auto before =
                 std::accumulate(splits_.begin() + kRanks, splits_.begin() + kRanks + kRank, std::int64_t{0});
             const auto own = output_.begin() + before * static_cast<std::int64_t>(kRowBytes);

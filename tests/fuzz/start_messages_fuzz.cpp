@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the messages that ranks exchange at the start of a job, for example settings, process sets, and the place of
-// the host's memory. The input supplies what the control plane delivers. Each exchange must end, with a one-line
+// Fuzzes the messages that ranks exchange at the start of a job, for example settings, process sets, and where the
+// memory of the host is. The input supplies what the control plane delivers. Each exchange must end, with a one-line
 // result.
 #include <sys/mman.h>
 

@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
         return 0;
     }
     const std::string_view rest(reinterpret_cast<const char*>(bytes) + 1, size - 1);
-    // The two forms of CRC must agree on whatever the fuzzer found.
+    // The two implementations of CRC-32C must agree for every input.
     rueda::data::fuzz::expect(crc32c(bytes, size) == portable_crc32c(bytes, size));
     if (bytes[0] % 2 == 0) {
         rueda::data::fuzz::check_format(examples(), "", as_file(rest), bytes[0]);

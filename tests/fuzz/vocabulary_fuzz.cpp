@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes what a vocabulary reads: its file, the state in a checkpoint, and the counts of other ranks. The first byte
-// chooses among them.
+// chooses one of these three.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -37,7 +37,7 @@ import rueda.torch as hvd
 import torch.distributed as dist
 from rueda import training
 
-faulthandler.dump_traceback_later(150, exit=True)  # if a check hangs, this prints the place
+faulthandler.dump_traceback_later(150, exit=True)  # if a check hangs, this prints where it hangs
 hvd.init()
 torch.cuda.set_device(hvd.local_device())
 torch.backends.cuda.matmul.allow_tf32 = False
@@ -534,7 +534,7 @@ def checkpoints() -> None:
     moment = hvd.broadcast(optimizer.state[model.weight]["exp_avg"].clone(), 0)
     manager = training.CheckpointManager(folder)
     manager.save(1, model, {"optimizer": optimizer})
-    optimizer.step()  # changes the model while the thread writes the copy
+    optimizer.step()  # this step changes the model while the manager's thread still writes the checkpoint
     if manager.last_failure() is not None:
         raise AssertionError(f"not saved: {manager.last_failure()}")
     manager.restore(model, {"optimizer": optimizer})
@@ -647,8 +647,8 @@ def group() -> None:
 
 @check
 def dist_init_with_device_id() -> None:
-    # The earlier checks have used GPUs in the set of all ranks. In this job, sets that are made later would use NCCL
-    # only after some batches, so a new job begins here.
+    # A process set that is made while the job has already used GPUs would use NCCL only after some batches. The earlier
+    # checks have used GPUs, so a new job begins here.
     hvd.shutdown()
     dist.init_process_group("rueda", device_id=DEVICE)
     assert dist.get_backend() == "rueda"

@@ -155,7 +155,7 @@ inline NcclCommunicator connect(const NcclUniqueId& id, int ranks, int rank) {
     MUST(nccl().init_rank(&communicator, ranks, id, rank, &config) == kNcclSuccess);
     return communicator;
 }
-/// Asks until no call is in progress on the communicator. Returns the error.
+/// Polls get_async_error() until no call is in progress on the communicator. Returns the error.
 inline NcclResult finish_call(NcclCommunicator communicator) {
     NcclResult error = kNcclInProgress;
     while (error == kNcclInProgress) {

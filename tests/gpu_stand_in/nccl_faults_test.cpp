@@ -196,7 +196,8 @@ TEST_CASE("Operations of different orders hang until the abort, and are reported
 
 namespace {
 
-/// Two communicators over the same two devices, used in different orders. Returns how many of the devices hang.
+/// Uses two communicators over the same two devices, on each device in a different order. Returns how many of the
+/// devices hang.
 int hanging_devices(bool one_at_a_time) {
     reset(1, 2);
     set_nccl_progress_calls(0);

@@ -168,7 +168,7 @@ TEST_CASE("Memory and events of another process", "[unit]") {
                       MUST(cuda().ipc_close_memory_handle(memory) == kCudaInvalidValue);
                       board.barrier();
                   }
-                  // Either process may be the one whose operation came second.
+                  // The violation is reported in the process whose operation came second. This may be either process.
                   if (has_violation("Race")) {
                       board.step.fetch_add(1, std::memory_order_relaxed);
                   }

@@ -54,7 +54,8 @@ def left_in_memory():
 
 
 def remove_what_open_mpi_left():
-    """Removes the files of a killed mpirun. The names of these files contain the name of a test host."""
+    """Removes the files that Open MPI leaves behind if mpirun is killed. The names of these files contain the name of a
+    test host."""
     for entry in pathlib.Path("/dev/shm").glob(f"vader_segment.{test_hosts.PREFIX}*"):
         entry.unlink()
 

@@ -207,7 +207,8 @@ class Slots(ElasticHosts):
         generation = job.wait_for_size(4)
         self.assertEqual(self.check_members(job, generation, 4)[0], first[0])
         self.assertEqual([len(self.workers(host)) for host in range(3)], [1, 1, 2])
-        # The worker on rueda-h0 is older than the other hosts of the job.
+        # The worker on rueda-h0 started before the other hosts joined the job. `rueda top` must show all hosts
+        # nevertheless.
         self.check_top(0, first[0], ["rueda-h0", "rueda-h1", "rueda-h2"])
         slots.write_text("rueda-h0:1\nrueda-h2:1\n")
         generation = job.wait_for_size(2)

@@ -58,7 +58,7 @@ class Faults(HostsTest):
     def errors(self, survivors, begin, partners=()):
         """Requires that every surviving rank gets its error in time. Returns the errors.
 
-        The ranks in `partners` exchange data with the victim, so they may fail without an error: if a connection breaks
+        The ranks in `partners` exchange data with the victim, so they may fail without an error. If a connection breaks
         inside a message, Open MPI 4 ends the process or, rarely, never returns from MPI_Test. If a partner has no error
         when the time is over, this function kills it.
         """
@@ -132,8 +132,8 @@ class Faults(HostsTest):
     def test_a_host_of_one_rank_dies_with_it(self):
         errors = self.kill(1, 1, 1, partners=[0])
         for rank in {0} & set(errors):
-            # No rank of the host is left to report the failure. The other ranks notice that the host does not answer or
-            # that the connection breaks.
+            # No rank of the killed host is left to report the failure. The other ranks notice that the host does not
+            # answer, or that a connection breaks.
             self.assertRegex(errors[rank], "rueda-h1|rank 1", f"rank {rank}")
 
     @unittest.skipUnless(HAS_UCX, "Rueda was built without UCX (Debian: libucx-dev)")
@@ -173,8 +173,8 @@ class Faults(HostsTest):
         self.start(1, 1, 1, mode="wait")  # rank 2 starts no operation
         begin = time.time()
         os.kill(self.pid(1), signal.SIGKILL)
-        # Rank 1 exchanges no data, so only the end of its connection shows that it has ended. A host that does not
-        # answer would be noticed after RUEDA_HOST_TIMEOUT, which is 3 s.
+        # Rank 1 exchanges no data with rank 0, so rank 0 notices its end only by the end of the connection. If rank 0
+        # instead noticed that the host does not answer, this would take RUEDA_HOST_TIMEOUT, which is 3 s.
         error = self.errors([0], begin)[0]
         self.assertRegex(error, r"rank 1 \(the first rank of another host\) has ended")
         self.assertLess(float(self.lines(0)[-1].split(" ")[1]) - begin, 2.5, error)
@@ -182,7 +182,8 @@ class Faults(HostsTest):
         self.finish()
 
     def test_leaders_of_hosts_sleep_while_they_wait(self):
-        # On a busy machine, each wake-up costs more, so the two kinds of leaders are compared with each other.
+        # The test compares leaders that sleep with leaders that poll, because each wake-up costs more on a busy
+        # machine.
         for _ in range(3):
             sleeping = self.share_while_waiting()
             polling = self.share_while_waiting(RUEDA_LEADER_SOCKETS=0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests ruedarun's notifications. When a rank ends, ruedarun must tell the other ranks at once: the ranks on the same
-host and on other hosts, the ranks that already work and the ranks that still start.
+"""Tests ruedarun's notifications. When a rank ends, ruedarun must tell all other ranks at once, on the same host and on
+other hosts, even ranks that are still starting.
 
 The environment variable RUEDARUN names ruedarun; hosts_job.py names the other variables.
 """

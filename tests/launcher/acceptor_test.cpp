@@ -41,7 +41,7 @@ struct Listener {
     }
 };
 
-/// Opens descriptors until the process's limit of 64 is reached. The limit stays lowered.
+/// Opens descriptors until the process's limit of 64 is reached. The limit stays at 64 afterwards.
 std::vector<base::UniqueFd> use_up_descriptors() {
     const rlimit limit{64, 64};
     ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -104,8 +104,8 @@ int check_in_child() {
     if (seen.accepted_without != 0 || seen.accepted_after != 1) {
         return 1;
     }
-    // The acceptor pauses for 10, 20, 40, … ms. Half a second has six pauses, with two turns of the loop each. Without
-    // pauses, there would be hundreds of thousands of turns.
+    // The acceptor pauses for 10, 20, 40, … ms. In half a second there are six pauses, and each pause takes two turns
+    // of the event loop. Without pauses, there would be hundreds of thousands of turns.
     if (seen.turns_without > 30) {
         return 2;
     }

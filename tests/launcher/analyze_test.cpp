@@ -155,7 +155,7 @@ TEST_CASE("a GPU that does not end an operation is named", "[analyze]") {
                    "rank 1; it had ended on ranks 0, 2\n"));
     CHECK(nlohmann::json::parse(format_analysis_json(analysis))["pending"][0]["calls"][0]["launched"] == true);
 
-    // It is no finding if a GPU was still at work when the job ended.
+    // The analysis must not report that a GPU was still at work when the job ended.
     Job other(2);
     other.call(0, "w", 100, 120).is_launched = true;
     RecordedOperation& aborted = other.call(1, "w", 100, 130);
@@ -203,8 +203,7 @@ TEST_CASE("two ranks of hundreds wait in many operations", "[analyze]") {
         CHECK(pending.unknown.empty());
     }
     CHECK(analysis.pending[0].first_ordinal == 21);
-    REQUIRE(analysis.divergences.size() == 1);  // the first operation that one of the two ranks called and the other
-                                                // did not
+    REQUIRE(analysis.divergences.size() == 1);  // the first operation in which the two ranks differ
     CHECK(analysis.divergences[0].most.what.name == "layer0");
     CHECK(analysis.divergences[0].most.ranks == Ranks{7, 8});
     CHECK(analysis.divergences[0].other.what.name == "other");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the connection between ruedarun and a supervisor. Also tests what an attacker who listens at one of the
-// addresses gets.
+// Tests the connection between ruedarun and a supervisor. Also tests what an attacker receives if it listens at one of
+// the addresses.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -41,8 +41,8 @@ struct Listener {
     std::string endpoint;
 };
 
-/// A thread that serves the connections of a listener until the object is destroyed. All bytes that the connections
-/// bring are in `received` afterwards.
+/// A thread that serves the connections of a listener until the object is destroyed. Afterwards, `received` contains
+/// all bytes that arrived through these connections.
 class Server {
 public:
     using Serve = std::function<void(Server& server, int socket)>;
@@ -125,7 +125,7 @@ void serve_silently(Server& server, int socket) {
 }
 void serve_by_closing(Server& /*server*/, int /*socket*/) {}
 
-/// Checks that an attacker saw one connection, and nothing on it but the opening of a handshake.
+/// Checks that an attacker got one connection, and received only the first message of a handshake.
 void check_only_opening(Server& attacker) {
     attacker.stop();
     CHECK(attacker.connections == 1);
@@ -175,7 +175,7 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     const auto begin = std::chrono::steady_clock::now();
     auto connection = connect_to_ruedarun(
         {kSecret, {silent.endpoint(), closing.endpoint(), other_job.endpoint(), ruedarun.endpoint()}});
-    // the search must not wait for the silent addresses, whose time limits are longer
+    // the search for ruedarun must not wait for addresses that do not answer, whose time limits are longer
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     REQUIRE(connection.is_ok());
     {
@@ -186,7 +186,7 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     CHECK(ruedarun.received == "hello from rank 3");
     other_job.stop();
     CHECK(other_job.received.empty());
-    silent.stop();  // the supervisor may have found its ruedarun before it sent anything to this address
+    silent.stop();  // the supervisor may have found its ruedarun before it sent anything to the silent address
     CHECK(silent.received.size() <= base::Handshake::kOpeningBytes);
     CHECK(silent.received.find(kSecret.substr(0, 6)) == std::string::npos);
 }
@@ -273,7 +273,7 @@ TEST_CASE("ruedarun's side reads no byte beyond the handshake of a peer that pro
     CHECK(got == static_cast<ssize_t>(base::Handshake::kAnswerBytes));
 }
 
-/// Two links with codes, and the bytes between them.
+/// Two links that use authentication codes. The test carries the bytes from one to the other, and may change them.
 struct CodedLinks {
     CodedLinks() {
         std::array<int, 4> ends{};

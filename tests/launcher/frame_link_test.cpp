@@ -162,7 +162,7 @@ TEST_CASE("descriptors travel over a Unix socket, and are closed if they are not
     CHECK(other.take_descriptors().empty());
 }
 
-/// Returns a connection over TCP, whose other end nobody reads.
+/// Returns a TCP connection. No process reads at its other end.
 Pair connected_over_tcp() {
     const base::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -181,7 +181,8 @@ Pair connected_over_tcp() {
     return {FrameLink(std::move(own)), std::move(other)};
 }
 
-/// Makes the kernel drop every packet that arrives for the socket. So it answers nothing, like a host that is cut off.
+/// Makes the kernel drop every packet that arrives for the socket. So the socket does not answer, as if its host were
+/// cut off.
 void cut_off(const base::UniqueFd& socket) {
     sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
     const sock_fprog program{1, &drop};
@@ -193,7 +194,8 @@ TEST_CASE("a host is lost if its kernel does not answer, but not if only its pro
     Pair lost = connected_over_tcp();
     cut_off(lost.other);
     CHECK_FALSE(lost.link.close_when_silent());  // the host has not been silent long enough to count as lost
-    // No process answers in this time. The kernel answers the probes over the first connection, one in each second.
+    // No process sends anything in this time. But the kernel answers the probes on the connection `quiet`, one each
+    // second.
     std::this_thread::sleep_for(FrameLink::kAnswerTime + std::chrono::milliseconds(300));
     CHECK_FALSE(quiet.link.close_when_silent());
     CHECK(quiet.link.receive().empty());

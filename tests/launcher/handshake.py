@@ -34,7 +34,7 @@ def code(secret, label, side, connecting_nonce, accepting_nonce):
 
 
 def frame(key, number, kind, value, payload):
-    """Returns a frame with its code."""
+    """Returns a frame with its authentication code."""
     head = b"".join(n.to_bytes(4, "little") for n in (0x72756502, kind, value, len(payload)))
     text = number.to_bytes(8, "little") + head + payload
     return head + payload + hmac.new(key, text, hashlib.sha256).digest()[:16]
@@ -78,7 +78,8 @@ def greet(link, secret):
 
 
 class Attacker:
-    """Listens at many ports. `mode` says what it does with a connection: silent, close, reflect or web."""
+    """Listens at many ports. `mode` is what it does with a connection: stay silent, close it, reflect the bytes, or
+    answer like a web server."""
 
     def __init__(self, mode, address, ports, file):
         self.mode = mode

@@ -182,7 +182,7 @@ TEST_CASE("a job that a stall ended has a status of its own", "[unit]") {
     outcome.settle();
     CHECK(outcome.exit_status() == 79);
     CHECK(outcome.is_worth_another_try());
-    // A rank that fails by itself is the cause, whatever the other ranks waited for.
+    // If a rank fails by itself, this rank is the cause, whatever the other ranks waited for.
     JobOutcome failed;
     failed.add({echo_of(exited(0, 1), reason)});
     failed.add({exited(1, 3)});

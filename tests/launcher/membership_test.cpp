@@ -95,7 +95,7 @@ TEST_CASE("the first generation waits for all workers that have slots", "[unit]"
     CHECK(actions_of(membership) == Texts{"start 2 on i"});
     membership.waits(0, kBegin);
     membership.waits(2, kBegin);
-    // After the first generation the job grows up to its largest size.
+    // After its first generation, the job gets more workers, up to its maximum size.
     CHECK(actions_of(membership) == Texts{"form 0: 0=0 1=1 2=2", "start 3 on i"});
     CHECK(membership.rank_of(2) == 2);
     CHECK(membership.rank_of(3) == -1);
@@ -104,7 +104,7 @@ TEST_CASE("the first generation waits for all workers that have slots", "[unit]"
 TEST_CASE("survivors go on at once, and a replacement joins them later", "[unit]") {
     Membership membership = running_job(plan_of(4, 2, 4), 4);
     membership.ended(1, Ending::failed, kBegin);
-    CHECK(actions_of(membership).empty());  // its host rests for 10 s, and the survivors still run
+    CHECK(actions_of(membership).empty());  // its host gets no new worker for 10 s, and the survivors still run
     membership.waits(0, kBegin);
     membership.waits(3, kBegin);
     CHECK(actions_of(membership).empty());
@@ -150,7 +150,8 @@ TEST_CASE("a rank that waits and one that runs end at the same time", "[unit]") 
     membership.waits(1, kBegin);
     membership.waits(2, kBegin);
     CHECK(actions_of(membership).empty());
-    // After the end of rank 0 no rank runs any more. But rank 1 has ended too, so it gets no place.
+    // When rank 0 ends, no training rank is left. Rank 1 ends at the same time, so it gets no place in the next
+    // generation either.
     const std::vector<Membership::Ended> together = {{0, Ending::failed}, {1, Ending::failed}};
     membership.ended(together, kBegin);
     CHECK(actions_of(membership) == Texts{"form 1: 0=2"});
@@ -173,7 +174,7 @@ TEST_CASE("a rank that does not come to the next generation is given up", "[unit
     membership.waits(2, kBegin);
     CHECK(actions_of(membership).empty());
     membership.advance(kBegin + seconds(100));
-    // The next generation waits until the rank is dead, because it may still use the memory of the others.
+    // The next generation waits until this rank is dead, because the rank may still use the memory of the other ranks.
     CHECK(actions_of(membership) == Texts{"kill 1"});
     membership.advance(kBegin + seconds(101));
     CHECK(actions_of(membership).empty());
@@ -198,7 +199,7 @@ TEST_CASE("a survivor is kept when all slots move to another host", "[unit]") {
     CHECK(actions_of(membership) == Texts{"tell 0 1"});
     membership.waits(0, kBegin);
     CHECK(actions_of(membership) == Texts{"form 1: 0=0 1=1", "tell 0 2", "tell 1 2"});
-    // Rank 1 has the state now, so the rank without a slot can go.
+    // Rank 1 now has the state of the training, so rank 0, which has no slot any more, can go.
     membership.waits(0, kBegin);
     membership.waits(1, kBegin);
     CHECK(actions_of(membership) == Texts{"dismiss 0", "form 2: 0=1"});
@@ -263,7 +264,8 @@ TEST_CASE("slots that are removed end workers at the next generation, but never 
     }
     CHECK(actions_of(membership) == Texts{"dismiss 2", "dismiss 3", "form 1: 0=0 1=1"});
     membership.advance(kBegin);
-    CHECK(actions_of(membership).empty());  // fewer ranks are not allowed, so the ranks are not disturbed again
+    // the job must not become smaller, so its ranks are not asked again to leave the generation
+    CHECK(actions_of(membership).empty());
 }
 
 TEST_CASE("newcomers whose slot is removed, or that come too late, are ended", "[unit]") {
@@ -378,8 +380,8 @@ TEST_CASE("the output of the discovery script is read", "[unit]") {
     CHECK(discovered.notes.size() == 1);
 }
 
-/// A job whose workers behave as elastic.run makes them behave. At random times, a random set of workers is killed, and
-/// the ends of this set are noticed together. The class checks the rules that every job must keep.
+/// A job whose workers behave like programs that use elastic.run(). At random times, a random set of workers is killed,
+/// and ruedarun notices the ends of all of them together. The class checks the rules that every job must keep.
 class SimulatedJob {
 public:
     explicit SimulatedJob(unsigned seed) : random_(seed) {
@@ -421,7 +423,8 @@ private:
         membership_->set_slots(hosts_, now_);
     }
 
-    /// Lets one thing happen. After the kills are used up and the slots are fixed, every job must end by itself.
+    /// Lets one event happen. When no kills are left and the slots do not change any more, every job must end by
+    /// itself.
     void step() {
         carry_out();
         if (!dying_.empty()) {
@@ -450,7 +453,8 @@ private:
         }
     }
 
-    /// Adds a random set of workers to `victims`. Half of the sets are empty, as long as kills are left.
+    /// Adds a random set of workers to `victims`. While kills are left, half of the added sets are empty. Later, all of
+    /// them are.
     std::set<int> with_others(std::set<int> victims) {
         const double probability = kills_ > 0 && chance(0.5) ? 0.5 : 0.0;
         for (const auto& [number, worker] : workers_) {
@@ -486,8 +490,8 @@ private:
             worker.state = State::waiting;
             membership_->waits(number, now_);
         } else if (worker.state == State::training) {
-            // A generation in which a rank is missing makes no progress. A rank that was told of new slots leaves the
-            // generation too, which the other ranks notice in the same way.
+            // If a rank is missing in a generation, the generation makes no progress, and its other ranks leave it. The
+            // same happens if a rank leaves because it was told of new slots.
             if (is_broken_ || worker.told) {
                 is_broken_ = true;
                 worker.state = State::waiting;

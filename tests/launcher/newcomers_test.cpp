@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests what ruedarun does with connections whose processes it does not know yet.
+// Tests how ruedarun treats connections of processes that it does not know yet.
 #include "launcher/start/newcomers.hpp"
 
 #include <sys/socket.h>
@@ -184,7 +184,7 @@ TEST_CASE("a supervisor is taken while other processes are silent", "[unit]") {
     }
     FrameLink supervisor = reception.proven();
     supervisor.send(FrameKind::hello, 2, "host");
-    reception.turn();  // one turn is enough, so the supervisor waits for no other process
+    reception.turn();  // one turn of the loop is enough, so the supervisor does not wait for the silent processes
     REQUIRE(reception.hellos.size() == 1);
     CHECK(reception.hellos.front().frame.value == 2);
     CHECK(reception.newcomers().count() == silent.size());
@@ -192,7 +192,8 @@ TEST_CASE("a supervisor is taken while other processes are silent", "[unit]") {
 
 TEST_CASE("what a supervisor has sent is worth nothing to a process that repeats it", "[unit]") {
     Reception reception;
-    // the bytes of a supervisor, as a host between the supervisor and ruedarun sees them
+    // Sends what a supervisor sends. Another host between the supervisor and ruedarun could read and repeat these
+    // bytes.
     const base::UniqueFd first = reception.connect();
     base::Handshake supervisor(base::HandshakeSide::connecting, kJobSecret, kHandshakePurpose,
                                base::random_nonce().value());

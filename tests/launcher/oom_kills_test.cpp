@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests how the launcher reads the kernel's numbers of processes that were killed because memory ran out. A folder
-// stands for the root folder of a machine.
+// Tests how the launcher reads the kernel's numbers of processes that were killed because memory ran out. The test uses
+// a folder in place of the root folder of a machine.
 #include "launcher/processes/oom_kills.hpp"
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kMounts2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
 constexpr const char* kMounts1 = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
 
-/// A folder that stands for the root folder of a machine.
+/// A folder that the tested code uses in place of the root folder of a machine.
 class Root {
 public:
     Root() { std::filesystem::remove_all(folder_); }
@@ -62,8 +62,8 @@ TEST_CASE("the count of the own control group is preferred to that of the machin
     root.write("/proc/self/cgroup", "4:memory:/job/step\n");
     root.write("/proc/self/mountinfo", kMounts1);
     CHECK(count_oom_kills(root.reader()).counted_in == "/proc/vmstat");
-    root.write("/sys/fs/cgroup/memory/memory.oom_control",
-               "oom_kill 99\n");  // an outer control group, which also counts processes of others
+    // an outer control group, whose numbers also count processes that do not belong to the job
+    root.write("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill 99\n");
     CHECK(count_oom_kills(root.reader()).counted_in == "/proc/vmstat");
     root.write("/sys/fs/cgroup/memory/job/step/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
     CHECK(count_oom_kills(root.reader()).counted_in == "/sys/fs/cgroup/memory/job/step/memory.oom_control");

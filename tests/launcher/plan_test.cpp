@@ -283,7 +283,7 @@ TEST_CASE("threads of libraries share the cores", "[unit]") {
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "7");
     CHECK(variable(planned(two_ranks(), around), around, "OPENBLAS_NUM_THREADS") == "4");
     around.environment.erase("MKL_NUM_THREADS");
-    around.environment["OMP_NUM_THREADS"] = "3";  // other libraries than OpenMP also use this variable
+    around.environment["OMP_NUM_THREADS"] = "3";  // other libraries also use this variable of OpenMP
     CHECK(variable(planned(two_ranks(), around), around, "OMP_NUM_THREADS") == "3");
     CHECK(variable(planned(two_ranks(), around), around, "MKL_NUM_THREADS") == "(none)");
     around.environment.erase("OMP_NUM_THREADS");
@@ -414,7 +414,8 @@ TEST_CASE("the numbers of ranks of an elastic job", "[unit]") {
     CHECK(plan.elastic->hosts == std::vector<Host>{{"localhost", 4, 0}});
     CHECK_FALSE(plan.elastic->may_use_other_hosts);
     options.elastic.least.reset();
-    CHECK(planned(options, machine_with_mpi()).elastic->least == 4);  // --min-np is -np, and -np is --max-np
+    // the default of --min-np is -np; the default of --max-np is -np, too
+    CHECK(planned(options, machine_with_mpi()).elastic->least == 4);
     options.elastic.least = 1;
     options.elastic.discovery_script = "./slots";
     plan = planned(options, machine_with_mpi());
@@ -437,7 +438,8 @@ TEST_CASE("the ranks of an elastic job have threads for the largest number of ra
     options.elastic.slots_per_host.reset();
     CHECK(variable(planned(options, around), around, "OMP_NUM_THREADS") == "4");  // there is one slot
     options.elastic.discovery_script = "./slots";
-    // A script may name other hosts, so the workers divide the cores of their host when they start.
+    // A discovery script may name other hosts, whose cores ruedarun does not know yet. So each worker divides the cores
+    // of its host when it starts.
     plan = planned(options, around);
     CHECK(variable(plan, around, "OMP_NUM_THREADS") == "(none)");
     CHECK(plan.elastic->cores == 4);
@@ -750,14 +752,14 @@ TEST_CASE("the variables that a supervisor sets on its host", "[unit]") {
 }
 
 TEST_CASE("a rank that its launcher binds gets no more threads than it has cores", "[unit]") {
-    // mpirun starts four ranks on a host with 16 cores. It binds them with --map-by slot:PE=2 --bind-to core, then
-    // without PE, then to one of two sockets, and at last not at all.
+    // mpirun starts four ranks on a host with 16 cores. It binds each rank: to two cores (--map-by slot:PE=2 --bind-to
+    // core), to one core (without PE), to one of two sockets, or not at all.
     CHECK(threads_of_a_rank({.together = 16, .own = 2}, 4) == 2);
     CHECK(threads_of_a_rank({.together = 16, .own = 1}, 4) == 1);
     CHECK(threads_of_a_rank({.together = 16, .own = 8}, 4) == 4);
     CHECK(threads_of_a_rank({.together = 16, .own = 16}, 4) == 4);
     CHECK(threads_of_a_rank({.together = 2.5, .own = 16}, 4) == 1);
-    // srun --ntasks-per-node=2 --cpus-per-task=8 on a host with 64 cores: the mask of slurmstepd has all 64 cores
+    // srun --ntasks-per-node=2 --cpus-per-task=8 on a host with 64 cores; slurmstepd itself may use all 64 cores
     const RankCores under_srun = within_slurm_job({.together = 64, .own = 8}, {{"SLURM_CPUS_ON_NODE", "16"}});
     CHECK(under_srun.together == 16);
     CHECK(threads_of_a_rank(under_srun, 2) == 8);
@@ -945,7 +947,7 @@ TEST_CASE("other hosts get settings of MPI, but no names of hosts and no variabl
     }
     const std::string reason = "RUEDA_HOSTNAME stays on this host: it says what this one is called";
     CHECK(std::count(plan.reasons.begin(), plan.reasons.end(), reason) == 1);
-    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // a variable that the user names is sent
+    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // this variable is sent, because the user names it
     const LaunchPlan asked = planned(options, around);
     CHECK(travels(asked, "RUEDA_HOSTNAME"));
     CHECK(std::count(asked.reasons.begin(), asked.reasons.end(), reason) == 0);

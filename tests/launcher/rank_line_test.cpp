@@ -81,7 +81,7 @@ TEST_CASE("the steps that a program counted are known after its end", "[unit]") 
     {
         const base::UniqueFd file = step_file(line.child_fd());
         base::StepPage page;
-        page.begin(1);  // the rank has no file yet, so this step is recorded in no file
+        page.begin(1);  // the rank has no step file yet, so this step is not recorded
         page.open(file.value());
         REQUIRE(page.is_open());
         for (const std::int64_t step : {40, 41, 42}) {
@@ -114,11 +114,12 @@ TEST_CASE("steps that attempts began again are counted", "[unit]") {
     CHECK_FALSE(steps.are_known());
     steps.add({0, 9}, false);  // the steps 0 to 8 were completed
     CHECK(steps.count() == 0);
-    steps.add({5, 7}, false);  // this attempt failed before it repeated all earlier steps; it completed 5 and 6 again
+    // The earlier attempt completed steps 0 to 8. This attempt completed steps 5 and 6 again, and failed in step 7.
+    steps.add({5, 7}, false);
     CHECK(steps.count() == 2);
     steps.add({6, 20}, false);  // 6, 7 and 8
     CHECK(steps.count() == 5);
-    steps.add({20, 25}, false);  // the attempt before had begun step 20, but had not completed it
+    steps.add({20, 25}, false);  // no step is repeated: the attempt before had begun step 20, but had not completed it
     CHECK(steps.count() == 5);
     steps.add({30, 30}, false);
     steps.add({}, false);
@@ -171,7 +172,8 @@ TEST_CASE("a worker of an elastic job that waits is no longer the echo of an abo
     CHECK_FALSE(line.take_wait());
     line.close_child_end();
     CHECK_FALSE(line.take_wait());
-    CHECK(line.fd() == -1);  // a closed socket would wake ruedarun all the time
+    // the socket must be closed here, because the end of the connection would wake ruedarun all the time
+    CHECK(line.fd() == -1);
     CHECK(line.take_abort_reason() == "rank 2 was killed");
 }
 

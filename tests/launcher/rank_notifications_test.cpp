@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests for which ended ranks the launcher notifies the other ranks.
+// The launcher notifies the other ranks when a rank ends, but not for every end. Tests for which ends it does so.
 #include "launcher/watch/rank_notifications.hpp"
 
 #include <catch2/catch.hpp>

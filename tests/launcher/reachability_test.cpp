@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 using Endpoints = std::vector<std::string>;
 
 constexpr const char* kReachSecret = "0ff1ce";
-/// These tests must also pass on a machine on which a thread may sleep for a second.
+/// limits that are long enough for a busy machine, on which a thread may sleep for a second
 constexpr ReachProbe::Times kPatient{.longest = 60s, .after_first = 60s};
 
 /// Adds a socket that listens at `address` to the listener.
@@ -104,7 +104,7 @@ TEST_CASE("processes that do not know the secret get no proof from rank 0's supe
     base::Handshake wrong(base::HandshakeSide::connecting, "guessed", kReachPurpose, base::random_nonce().value());
     const std::string opening = wrong.take_output() + std::string(100'000, 'x');
     REQUIRE(::send(guessing.value(), opening.data(), opening.size(), MSG_NOSIGNAL) > 0);
-    // A proof for a connection to ruedarun is not valid here.
+    // A handshake for ruedarun's own connections has another purpose, so the listener must not accept it.
     base::Handshake other(base::HandshakeSide::connecting, kReachSecret, kHandshakePurpose,
                           base::random_nonce().value());
     const std::string other_opening = other.take_output();
@@ -161,11 +161,12 @@ TEST_CASE("MASTER_ADDR is the address that the most hosts can reach", "[unit]") 
     };
     CHECK(choice_after({{2, "10.0.0.1:1,10.1.0.1:2"}, {4, "10.0.0.1:1"}}) == "10.0.0.1");
     CHECK(choice_after({{2, "[fd00::1]:3"}, {4, "10.0.0.1:1,[fd00::1]:3"}}) == "fd00::1");
-    // if several addresses are equal, the usual one is taken, or else the first
+    // If equally many hosts reach several of the addresses, the usual address is chosen. If the usual address is not
+    // among them, the first one is chosen.
     CHECK(choice_after({{2, "10.0.0.1:1,10.1.0.1:2,[fd00::1]:3"}, {4, "10.0.0.1:1,10.1.0.1:2"}}) == "10.1.0.1");
     CHECK(choice_after({{2, "10.0.0.1:1,[fd00::1]:3"}, {4, "10.0.0.1:1,[fd00::1]:3"}}) == "10.0.0.1");
     CHECK(choice_after({{2, "10.0.0.1:1"}, {4, "10.1.0.1:2"}}) == "10.1.0.1");
-    // without a useful answer, the usual address is taken
+    // If no answer is useful, the usual address is chosen.
     CHECK(choice_after({}) == "10.1.0.1");
     CHECK(choice_after({{2, ""}, {4, "10.9.0.1:1,10.0.0.1:9"}, {3, "10.0.0.1:1"}}) == "10.1.0.1");
 }

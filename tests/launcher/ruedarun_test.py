@@ -732,8 +732,7 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            # With one rank on each host, a pasted command does not tell the ranks on a host about the other hosts, so
-            # three variables are not set.
+            # A pasted command does not know how many ranks the hosts have, so it does not set three of the variables.
             expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
@@ -925,8 +924,8 @@ class BothWays:
         for number in (signal.SIGXFSZ, signal.SIGPIPE):
             self.assertEqual(ignored >> (number - 1) & 1, 0, done.out)
 
-    # The two other ranks of this job call `abort()` of LINE, which sends the same frame that the library sends after a
-    # notification.
+    # The other two ranks of this job call abort(), which the code in LINE defines. abort() sends the frame that the
+    # library would send after a notification.
     def test_a_rank_that_leaves_early_with_status_0_is_the_cause(self):
         code = "if rank == 1: os._exit(0)\nabort(receive()[3])"
         done = self.launch(3, *python(self.LINE.replace("print(", "") + code))
@@ -1250,7 +1249,7 @@ class Mpirun(BothWays, LauncherTest):
             with socket.socket(socket.AF_UNIX) as stranger:
                 stranger.settimeout(TIMEOUT)
                 stranger.connect(b"\0" + name[1:])
-                # The stranger that knows the secret names a rank that is already connected.
+                # This foreign process knows the secret, but claims to be a rank that is already connected.
                 self.assertEqual(handshake.greet(stranger, known), expected)
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
@@ -1286,7 +1285,7 @@ class Mpirun(BothWays, LauncherTest):
 
 
 class SeveralHosts(BothWays, LauncherTest):
-    """Runs ruedarun on the first of two test hosts. All tests for one host must also pass here."""
+    """Runs ruedarun on the first of two test hosts. All tests of BothWays must also pass here."""
 
     way = ["-H", "rueda-h0,rueda-h1"]
 
@@ -1312,7 +1311,7 @@ class SeveralHosts(BothWays, LauncherTest):
         )
 
     def own_hosts(self, number):
-        """Returns hosts of this test alone, which it may break."""
+        """Returns new hosts that only this test uses, so that the test may break their network."""
         hosts = test_hosts.Hosts(number)
         self.addCleanup(hosts.close)
         return hosts
@@ -1428,7 +1427,7 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.out), (0, "[1] 2 tcp tcp - -\n"), done.err)
 
     def test_a_program_that_is_not_there(self):
-        # No rank runs on this host, so the program need not exist there.
+        # No rank runs on the host of ruedarun, so the program need not exist there.
         done = self.run_it("-H", "rueda-h1:1", "./none")
         self.assertEqual(done.status, 127, done.err)
         self.assertRegex(done.err, r"rank 0 on rueda-h1 could not be started: './none': No such file")
@@ -1462,7 +1461,7 @@ class SeveralHosts(BothWays, LauncherTest):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # the job gets a process group of its own, as in a terminal
+            start_new_session=True,  # as in a terminal, the job gets its own process group
         )
         self.pids_in("pid.0", "pid.1")
         os.killpg(process.pid, signal.SIGINT)
@@ -1526,7 +1525,7 @@ class SeveralHosts(BothWays, LauncherTest):
         for words in (b"GET / HTTP/1.0\r\n\r\n", handshake.frame(secret, 0, 1, 0, secret), b"\xff" * 100):
             self.assertEqual(tell("send", words.hex()), "closed")
         self.assertEqual(tell("connect", "x" * len(secret)), "not proven, closed")
-        # the process names a rank that is already connected
+        # this process knows the secret, but claims to be a rank that is already connected
         self.assertEqual(tell("connect", secret.decode()), "proven, closed")
         (self.folder / "go").write_text("")
         out, err = process.communicate(timeout=TIMEOUT)
@@ -2010,7 +2009,7 @@ wait
 
     @staticmethod
     def with_dependencies(names, packages):
-        """Returns the packages that these packages bring, as far as they are installed here."""
+        """Returns these packages and all packages on which they depend, as far as they are installed here."""
         found, waiting = set(), list(names)
         while waiting:
             name = waiting.pop()

@@ -106,7 +106,7 @@ TEST_CASE("reduce gives the reference's bits on every target, for every dtype, o
             for (std::size_t n = 1; n <= 8; ++n) {
                 for (const std::size_t count : {0u, 1u, 3u, 17u, 64u, 1000u, 4099u}) {
                     if (tests::kSanitized && count > 1000) {
-                        break;  // the same paths as with 1000 elements, more often
+                        break;  // larger counts run the same code as 1000 elements, only more often
                     }
                     const Reduction r{.dtype = dtype, .op = op, .divisor = static_cast<int>(n)};
                     const std::vector<Bytes> sources = random_sources(dtype, n, count, random);

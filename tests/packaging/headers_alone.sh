@@ -16,7 +16,7 @@ checked=0
 failures=0
 
 compile() { # compiler language standard header
-    # ISO C requires a declaration in every file, but a header may contain only macros. So the last line is a
+    # ISO C requires a declaration in every file, but a header may contain only macros. So the test file ends with a
     # declaration.
     printf '#include "%s"\n#include "%s"\ntypedef int end_of_file;\n' "$4" "$4" | "$1" -x "$2" -std="$3" "${strict[@]}" - || {
         echo "$4 does not compile by itself as $3 with $1"

@@ -13,8 +13,9 @@ for file in "$3/librueda.so" "$3/librueda.so.$RUEDA_VERSION" "$3/cmake/Rueda/Rue
     [[ -e $file ]] || { echo "$file is not installed"; exit 1; }
 done
 [[ -n $(find share -name LICENSE) ]] || { echo "LICENSE is not installed"; exit 1; }
-# The target `quickstart` builds only a part. Its build can be installed, and a warning names each missing file. The build
-# folder is not changed: a copy of its script looks for some files under other names.
+# The target `quickstart` builds only some of the files. Such a build can be installed, too: CMake then prints a warning
+# for each missing file. To imitate such a build, a copy of the install script looks for some files under wrong names.
+# The build folder does not change.
 sed -e "s|$1/lib/librueda_mpi|$1/lib/none_mpi|g" -e "s|$1/bin/rueda\([\";]\)|$1/bin/none\1|g" "$1/cmake_install.cmake" >"$2/part.cmake"
 cmake -D CMAKE_INSTALL_PREFIX="$2/part" -P "$2/part.cmake" >"$2/part.log" 2>&1 || { cat "$2/part.log"; exit 1; }
 for missing in "$1/lib/none_mpi.so" "$1/bin/none"; do

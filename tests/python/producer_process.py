@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A producer for tests. It prints its address, and ends with its standard input.
+"""A producer for tests. It prints its address, and ends when its standard input ends.
 
     producer_process.py ADDRESS SECRET
 
@@ -17,7 +17,8 @@ import numpy as np
 import rueda.data
 from rueda.data._remote import messages
 
-messages.KEEP_ALIVE = (1, 1, 2)  # seconds until a host that is cut off is noticed: 1 + 2 × 1
+# (idle time, interval, probes): a host that is cut off is noticed after 1 + 2 × 1 seconds
+messages.KEEP_ALIVE = (1, 1, 2)
 
 
 def numbered(worker, total, size, seconds=0.0, dies_before=None):

@@ -43,12 +43,12 @@ def vector(kind: str, rank: int, dtype: np.dtype, shape: tuple[int, ...], seed: 
 
 @dataclass
 class Tree:
-    """Computes the paper's definition. First, pairs at the front are combined until the number of vectors is a power of
-    two (docs/design/0007-adasum.md)."""
+    """Computes Adasum as the paper defines it. If the number of vectors is not a power of two, first combines pairs at
+    the front until it is (docs/design/0007-adasum.md)."""
 
-    #: Each vector v that is combined with another vector was made from some of the inputs. Its ratio is the sum of the
-    #: squared norms of these inputs, divided by the squared norm of v. `cancelled` is the largest ratio. If the inputs
-    #: almost cancel out, the relative error grows by this ratio.
+    #: `cancelled` says how much the inputs cancel out, because the relative error grows by this factor. Each combined
+    #: vector has a ratio: the sum of the squared norms of the inputs from which it was made, divided by its own squared
+    #: norm. `cancelled` is the largest of these ratios.
     cancelled: float = 1.0
 
     def pair(self, a, b):
@@ -61,8 +61,8 @@ class Tree:
         return (1 - product / (2 * a_square)) * a + (1 - product / (2 * b_square)) * b, inputs
 
     def of(self, vectors):
-        """Combines the vectors. Together with each vector, keeps a number: the sum of the squares of the input vectors
-        that the vector was made from."""
+        """Combines the vectors. Each vector is kept together with a number: the sum of the squared norms of the inputs
+        from which the vector was made."""
         vectors = [(v, float(v @ v)) for v in (np.ravel(v).astype(np.longdouble) for v in vectors)]
         folded = len(vectors) - (1 << (len(vectors).bit_length() - 1))
         vectors = [self.pair(*vectors[2 * i : 2 * i + 2]) for i in range(folded)] + vectors[2 * folded :]

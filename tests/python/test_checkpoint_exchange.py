@@ -58,7 +58,7 @@ class Exchange(unittest.TestCase):
         else:
             self.assertTrue(manager.save(41, model, state, **facts))
         self.assertIsNone(manager.last_failure())
-        del manager  # ends the claim of this process, so that the C++ job may save
+        del manager  # ends this process's claim of the folder, so that the C++ job may save there
 
         printed = self.run_cpp(ranks, layout)
         self.assertIn("value epoch 3 ä\n", printed)
@@ -180,7 +180,7 @@ print("kept", *(each.step for each in manager.checkpoints()), flush=True)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(restored, done.stdout)
             self.assertNotIn("kept", done.stdout)
-            # Rank 0 does not wait for the part until part_timeout has passed.
+            # Rank 0 knows that the job ends, so it does not wait for rank 1's part until part_timeout has passed.
             text = (
                 "step 2 was not saved: the job ends, and the part of rank 1 is missing; the newest complete checkpoint"
             )

@@ -33,7 +33,7 @@ def setUpModule():
 
 
 def plus(step):
-    """Returns the whole tensors plus the step."""
+    """Returns the whole tensors, with `step` added to every element."""
     return {name: np.asarray(array + step) for name, array in WHOLE.items()}
 
 
@@ -63,7 +63,7 @@ class Parts(unittest.TestCase):
         return training.CheckpointManager(self.folder, warn=self.lines.append, **options)
 
     def save(self, manager, step, **options):
-        """Saves the whole tensors plus the step."""
+        """Saves the whole tensors, with `step` added to every element."""
         parts = training.split_rows(plus(step))
         started = manager.save_parts(step, parts, {"moment": np.full(2, step)}, **options)
         manager.wait()
@@ -75,7 +75,7 @@ class Parts(unittest.TestCase):
             np.testing.assert_array_equal(arrays[name], array + step, name)
 
     def restored(self, manager, **options):
-        """Restores whole tensors and parts, and returns the step."""
+        """Restores the tensors twice: as whole tensors and in parts. Returns the step."""
         arrays, rows = cleared(), cleared()
         info = manager.restore(arrays, **options)
         in_parts = manager.restore_parts(training.split_rows(rows), **options)
@@ -192,7 +192,7 @@ class Saving(Parts):
 
 
 class OtherNumbersOfRanks(unittest.TestCase):
-    """Each number of ranks is a job of its own, of some of the launched processes."""
+    """For each number of ranks, some of the launched processes form a job."""
 
     def as_job(self, ranks, body):
         rueda.shutdown()
@@ -337,7 +337,7 @@ class Mistakes(Parts):
         self.assertEqual((manager.checkpoints(), self.lines), ([], []))
 
     def refused(self, parts, text):
-        """Saves parts that do not fit together: rank 0 notices it in its thread, and training continues."""
+        """Saves parts that do not fit together. Rank 0's thread notices this, and the training continues."""
         manager = self.manager()
         self.save(manager, 1)
         self.assertTrue(manager.save_parts(2, parts))
@@ -472,7 +472,8 @@ class Damage(Parts):
         self.fail_on_the_last_rank(thread, "starting a thread failed")
 
     def fail_after_the_others(self, error):
-        """Returns a function that fails when the other ranks have written their parts. Otherwise, they would also warn."""
+        """Returns a function that first waits until the other ranks have written their parts, and then fails. If it
+        failed earlier, the other ranks would also warn."""
 
         def fail(*_):
             while len(list(self.folder.glob("save-*/part-?-of-?.safetensors"))) < rueda.size() - 1:

@@ -129,7 +129,7 @@ class Memory(WithFolder):
         self.addCleanup(rueda.shutdown)
         first, second = self.batches(*arguments, memory="resident")
         self.assertEqual((first["x"].tolist(), second["x"].tolist()), ([1, 2], [3]))
-        # Both arrays must lie in the file that is mapped for resident memory.
+        # With memory="resident", both arrays must lie in the mapped file that rueda.empty() also uses.
         name = mapping_of(rueda.empty(1))
         self.assertEqual([mapping_of(each["x"]) for each in (first, second)], [name, name])
         self.assertNotEqual(mapping_of(self.batches(*arguments)[0]["x"]), name)
@@ -143,7 +143,7 @@ class Memory(WithFolder):
 
 
 def mapping_of(array):
-    """Returns the name of the file that is mapped where the array lies."""
+    """Returns the name of the file that is mapped into memory at the array's address."""
     address = array.__array_interface__["data"][0]
     for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
         begin, end = (int(text, 16) for text in line.split()[0].split("-"))
@@ -202,7 +202,8 @@ class WholeFiles(WithFolder):
         with self.assertRaisesRegex(data.MapFailed, r"5\.txt"):
             self.decoded(data.Decode(numbers, malformed_limit=1))
         first, _ = self.decoded(data.Decode(lambda name, content: {"row": 1 / max(0, int(content) - 4)}, 0, 7), 5)
-        self.assertEqual((list(first), len(first["name"])), (["name"], 0))  # no file of the first batch was decoded
+        # the function failed for every file of the first batch
+        self.assertEqual((list(first), len(first["name"])), (["name"], 0))
 
     def test_a_file_that_is_left_out_in_each_epoch_counts_once(self):
         for number in (2, 5):

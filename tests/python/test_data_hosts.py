@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests rueda.data.remote() between test hosts, which have networks of their own. Needs root, and is skipped without."""
+"""Tests rueda.data.remote() between test hosts, which have networks of their own. Without root rights, the test is
+skipped."""
 
 import pathlib
 import subprocess

@@ -77,7 +77,8 @@ class Maps(WithFolder):
         pipeline = data.Pipeline(self.numbers(80), FORMAT, 8, maps=[note], map_ahead=2)
         batches = iter(pipeline)
         next(batches)
-        # the trainer has taken one batch, two are ready, and the thread waits with the fourth
+        # The trainer has taken one batch. Two batches are ready. The thread has made the fourth batch, and waits until
+        # it may add it.
         wait_until(lambda: len(calls) == 4)
         time.sleep(0.05)
         self.assertEqual(calls, ["rueda-maps"] * 4)

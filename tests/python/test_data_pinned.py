@@ -108,7 +108,7 @@ class Pinned(unittest.TestCase):
             functools.partial(rueda.data.remote, ["host:1"], secret="a secret of sixteen or more characters"),
         )
         with mock.patch.object(_workers.Workers, "_start"):  # no processes
-            # if `local` is None, init() was not called
+            # `local` is what local_device() returns; None means that init() was not called
             for make, given, local in itertools.product(makers, (None, 1), (None, 3)):
                 with (
                     mock.patch.object(_native, "is_initialized", lambda joined=local is not None: joined),
@@ -153,7 +153,7 @@ class PinnedPipeline(unittest.TestCase):
                 self.assertFalse(gpu.is_done(0))
             gpu.synchronize(0)
             later = [batch["x"].ctypes.data for _ in range(2) for batch in batches]
-            self.assertLess(len(set(later)), 30)  # of 49 batches, so memory was used again
+            self.assertLess(len(set(later)), 30)  # there were 49 batches, so several of them used the same memory
             host = np.empty(size // 8)
             gpu.copy(host.ctypes.data, target, size, 0)
             gpu.synchronize(0)

@@ -392,7 +392,9 @@ class Memory(WithFiles):
         for batch in data.Pipeline(self.folder / "a.csv", self.columns, 10, threads=1, prefetch=2):
             places.add(batch["x"].ctypes.data)
             self.assertTrue(batch["x"].flags.writeable)
-        self.assertLess(len(places), 50)  # of 200; on a busy machine, more batches wait to be used again
+        # There are 200 batches, and most use memory of earlier ones. On a busy machine, more memory is in use at the
+        # same time.
+        self.assertLess(len(places), 50)
         self.assertEqual({place % 64 for place in places}, {0})
 
     def test_a_forked_child(self):
@@ -406,7 +408,7 @@ class Memory(WithFiles):
                     next(iter(pipeline))
                 except rueda.InvalidArgument as error:
                     code = 0 if "not to its child" in str(error) else 2
-                # This deletion must not wait for the pipeline's threads, because the child process does not have them.
+                # The child process has no threads of the pipeline, so this deletion must not wait for them.
                 del pipeline, batch
                 gc.collect()
             os._exit(code)

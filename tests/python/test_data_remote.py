@@ -253,7 +253,7 @@ class Failures(unittest.TestCase):
     def test_a_connection_that_ends_without_a_proof_is_tried_again(self):
         with socket.create_server(("127.0.0.1", 0)) as unused:
             where = unused.getsockname()
-        # The receiver is forked before the listener exists, so it has no copy of the listener.
+        # The receiver is forked before the listener exists, so the receiver has no copy of the listener's descriptor.
         with remote([f"127.0.0.1:{where[1]}"], args=[3]) as batches:
             with socket.create_server(where) as listener:
                 listener.settimeout(LIMIT)
@@ -312,7 +312,7 @@ class Failures(unittest.TestCase):
             (receiver,) = (process.pid for process in batches._processes)
             os.kill(receiver, signal.SIGSTOP)
             made = 0
-            # TCP's buffers are full, and the producer waits, when no more files appear
+            # If no more files appear, TCP's buffers are full, and the producer waits.
             while made != (made := len(os.listdir(folder))):
                 time.sleep(0.3)
             os.kill(receiver, signal.SIGCONT)
@@ -330,7 +330,8 @@ class Failures(unittest.TestCase):
             taken = iter(batches)
             found = [int(next(taken)["number"][0])]
             (stream,) = (thread for thread in threading.enumerate() if thread.name == "rueda-producer-stream")
-            # The trainer does not take batches, so the receiver does not read all of them. The place of the worker is free.
+            # The trainer does not take batches, so the receiver does not read all of them. But the producer's worker
+            # has ended, so the producer can serve another worker.
             wait_until(lambda: producer._workers == 0, "the end of the producer's worker")
             stream.join(0.2)
             self.assertTrue(stream.is_alive())
@@ -378,8 +379,8 @@ class Limits(unittest.TestCase):
             made = 0
             while made != (made := len(os.listdir(folder))):
                 time.sleep(0.3)
-            # Each side holds 2 batches that were not taken, and one that waits for its turn. The trainer has one, and one is
-            # on the way. The rest is in the buffers of the system.
+            # The producer and the receiver each hold 2 finished batches and one that waits. The trainer has one batch,
+            # and one is being sent. All others are in the system's buffers.
             buffers = sum(int(pathlib.Path(f"/proc/sys/net/ipv4/tcp_{one}mem").read_text().split()[2]) for one in "rw")
             self.assertLessEqual(made, 8 + -(-buffers // (1 << 23)))
 
@@ -474,7 +475,7 @@ class Security(unittest.TestCase):
             connected = socket.create_connection(messages.split_address(producer.address))
             connection = messages.Connection(connected, False, SECRET)
             (held,) = producer._open
-            with held.dup():  # a worker that is forked at the wrong time also has a copy of the socket
+            with held.dup():  # simulates a worker that was forked while the socket was open, and so has a copy of it
                 connection.send(messages.Kind.TASK, b"{}")
                 connection.limit_wait(LIMIT)
                 with self.assertRaisesRegex(ConnectionResetError, "closed the connection"):
@@ -509,7 +510,7 @@ class Bytes(unittest.TestCase):
         for place, bit in itertools.product(range(len(message)), range(8)):
             changed = bytearray(message)
             changed[place] ^= 1 << bit
-            if 4 <= place < 8:  # the length: what follows is missing, so the connection must end first
+            if 4 <= place < 8:  # With a wrong length, the receiver would wait for more bytes until the connection ends.
                 continue
             real.sendall(changed)
             with self.assertRaises(messages.BadMessage):

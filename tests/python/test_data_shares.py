@@ -49,7 +49,7 @@ class Shares(unittest.TestCase):
         return int(ends[-1])
 
     def read(self, source, batch, **share):
-        """Returns the numbers that each rank has read, by the ranks (cross_rank, local_rank)."""
+        """Returns the numbers that each rank has read: {(cross_rank, local_rank): numbers}."""
         pipeline = data.Pipeline(source, FORM, batch, shuffle=20, **share)
         mine = [number for step in pipeline for number in step["number"].tolist()]
         return dict(rueda.allgather_object(((rueda.cross_rank(), rueda.local_rank()), mine)))
@@ -103,8 +103,8 @@ class Shares(unittest.TestCase):
 
     def test_the_weighted_average_is_the_mean_over_all_samples(self):
         rank, size = rueda.rank(), rueda.size()
-        self.write([5 + 3 * file for file in range(size)])  # each rank reads its own file, and joins at its end
-        share = {"batch": 2 * size + 1, "lanes": size}  # the ranks' parts of a batch differ, too
+        self.write([5 + 3 * file for file in range(size)])  # each rank reads its own file, and joins when the file ends
+        share = {"batch": 2 * size + 1, "lanes": size}  # the ranks' parts of a batch also have different sizes
         serial = [step["number"].mean() for step in data.Pipeline(self.folder / "part-*", FORM, **share)]
         for remainder in ("keep", "pad"):
             pipeline = data.Pipeline(self.folder / "part-*", FORM, **share, rank=rank, size=size, remainder=remainder)
@@ -126,7 +126,8 @@ class Shares(unittest.TestCase):
                 self.assertEqual(len(rows), 1)
         self.assertEqual(data.average_weight(3), 1.0)
         self.assertEqual(data.average_weight(0), 0.0)
-        weight = data.average_weight(1 if rank == size - 1 else 0)  # all other ranks have padding only
+        # only the last rank has a real sample; the others have only padding
+        weight = data.average_weight(1 if rank == size - 1 else 0)
         self.assertEqual(weight, size if rank == size - 1 else 0)
 
 

@@ -113,7 +113,9 @@ class Frozen(WithFolder):
         expected_a = [{0: 1, 3: 0}.get(number % 7, 2) for number in range(100)]
         expected_b = data.hash_texts([f"w{number % 5}" for number in range(100)], 50, 9).tolist()
         stages = [data.LookUp("a", vocabulary), data.Hash(["b"], 50, 9)]
-        for maps in (stages, [lambda batch: None, *stages]):  # in the library's threads, and in the loop
+        # the first list runs in the library's threads; the second one contains a Python function, so it runs in the
+        # trainer's loop
+        for maps in (stages, [lambda batch: None, *stages]):
             pipeline = data.Pipeline(path, data.Csv(columns, header=False), 16, maps=maps)
             batches = list(pipeline)
             self.assertEqual(np.concatenate([batch["a"] for batch in batches]).tolist(), expected_a)
@@ -144,7 +146,7 @@ class Growing(WithFolder):
         self.assertEqual(rueda.allgather_object(terms), [terms] * size)
         states = rueda.allgather_object(vocabulary.state_dict()["vocabulary"].tobytes())
         self.assertEqual(len(set(states)), 1)
-        # The same texts in one process give the same terms.
+        # One process that counts all texts must find the same terms.
         alone = data.Vocabulary(most_terms=40, grows=True, min_count=20)
         for part in range(4):
             if rank == 0:
@@ -192,7 +194,7 @@ class Growing(WithFolder):
         vocabulary = data.Vocabulary(most_terms=5, grows=True, min_count=2)
         if rueda.rank() == 0:
             vocabulary.look_up_and_count(["a", "a", "b", "déjà"])
-            # The state is that of the last agreement, and the vocabulary keeps the counts.
+            # The state contains the result of the last agreement. The counts since then stay in the vocabulary.
             text = vocabulary.state_dict()["vocabulary"].tobytes().decode()
             self.assertEqual(text, "rueda vocabulary 1\n5 1 0 1 0 0\n")
         vocabulary.agree()
@@ -219,7 +221,7 @@ class Growing(WithFolder):
             for size in (1, 2, 3):
                 vocabulary = data.Vocabulary(["7"], most_terms=9, grows=True)
                 stage = data.LookUp(["a", "b"], vocabulary)
-                for rank in range(size):  # this process counts for all ranks
+                for rank in range(size):  # this one process simulates all ranks, one after the other
                     options = {"rank": rank, "size": size, "remainder": "pad", "weights": "counts"}
                     batches = list(data.Pipeline(path, columns, 3, maps=[stage], **options))
                     share = 3 * (rank + 1) // size - 3 * rank // size
@@ -238,7 +240,9 @@ class Growing(WithFolder):
         for batch in data.Pipeline(path, format, 10, maps=[stage], prefetch=8):
             seen.append(set(batch["a"].tolist()))
             if len(seen) == 3:
-                vocabulary.agree()  # the next batch has a new text, although it may have been prepared before
+                # the text of the next batch must not be known yet, although that batch may have been prepared before
+                # this agreement
+                vocabulary.agree()
         self.assertEqual(seen, [{100}] * 10)
         vocabulary.agree()
         self.assertEqual(vocabulary.terms(), [f"w{number}" for number in range(10)])

@@ -282,8 +282,8 @@ class Values(unittest.TestCase):
             with mock.patch.object(_workers, "time", clock):
                 self.assertEqual(numbers_of(batches) + numbers_of(batches), [0, 1, 2] * 2)
             counts = batches.statistics()
-        # Each call reads the clock at its beginning and at its end. Seven waits are counted: those for five of the six
-        # batches (the first one does not count) and those at the two ends of epochs.
+        # The simulated clock counts its calls. Each wait reads the clock at its beginning and at its end. Seven waits
+        # are counted: five for batches (the first of the six batches does not count) and one at the end of each epoch.
         self.assertEqual((counts.first_batch, counts.consumer_waited, counts.seconds), (1, 7, 14))
 
     def test_a_default_timeout_of_sockets_changes_nothing(self):
@@ -332,8 +332,8 @@ class Memory(unittest.TestCase):
                         self.assertEqual(float(batch["values"][-1]), number)
                         ours.append(use_of_memory())
                         theirs.append(batch["memory"].tolist())
-                    # The mapped batches are: two that were made in advance, up to two that the trainer has, three that
-                    # are free, and the one that is being made.
+                    # The following batches are mapped: two that were made in advance, up to two that the trainer has,
+                    # three that are free, and the one that is being made.
                     self.assertLessEqual(max(one[0] for one in ours) - mappings, 9)
                     self.assertLessEqual(max(one[0] for one in theirs) - mappings, 9)
                     self.assertLessEqual(max(one[1] for one in ours) - files, 2)
@@ -395,16 +395,18 @@ class Memory(unittest.TestCase):
         packer.empty(10, "int8")  # opens another slot
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": first})
-        packer.pack({})  # hands over the slot that empty() has opened
+        packer.pack({})  # sends the batch with the slot that empty() has opened
         packer.release(slot.number, 3)
-        self.assertTrue(np.shares_memory(packer.empty(10, "int8"), first))  # the slot is open again, with another array
+        # empty() has opened the slot again, for another array
+        self.assertTrue(np.shares_memory(packer.empty(10, "int8"), first))
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": second})
         packer.pack({"x": second.copy(), "y": second[:0]})
         packer.drop()
         for _ in range(20):
             packer.release(packer.pack({"x": np.zeros(1_000_000, "int8")})[0].number, 3)
-        self.assertNotIn(slot, packer._free)  # the slot is too small now, and only the array still uses the slot
+        # the slot is too small for these batches, so only the array `first` still keeps it
+        self.assertNotIn(slot, packer._free)
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": first})
 
@@ -439,7 +441,7 @@ class Memory(unittest.TestCase):
         first[...], second[...] = 1, 2
         slot, place, length = packer.pack({"x": first, "y": second, "z": np.full(3, 3)})
         self.assertTrue(np.shares_memory(slot.memory, first) and np.shares_memory(slot.memory, second))
-        first[0] = 5  # visible to the consumer only if the array lies in the slot's memory
+        first[0] = 5  # the consumer sees this change only if the array lies in the slot's memory
         released = []
         mapped = _slots.MappedSlot(7, os.dup(slot.descriptor), slot.capacity)
         owner = type("Owner", (), {"release": lambda self, slot: released.append(slot.number)})()
@@ -602,7 +604,7 @@ class Failures(unittest.TestCase):
             poll = select.poll()
             poll.register(process.connection, select.POLLIN)
             poll.poll()  # waits until the worker has sent the second batch
-            del held  # tells the worker that this slot is free; the worker dies before it reads this message
+            del held  # this tells the worker that the slot is free, but the worker dies before it reads the message
             while process.connection.fileno() >= 0 and not os.waitid(
                 os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
             ):
@@ -810,7 +812,8 @@ class NothingIsLeft(unittest.TestCase):
             consumer.wait(LIMIT)
             child, *workers = map(int, output.split())
             deadline = time.monotonic() + LIMIT
-            # The fork server of multiprocessing lives as long as the child, which has a copy of the server's pipe.
+            # If there is a child, it has a copy of a pipe of multiprocessing's fork server. The fork server lives until
+            # the child has ended.
             while (left := set(processes_of(consumer.pid)) & set(workers)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             if child > 0:
@@ -895,5 +898,5 @@ def two_batches(worker):
 
 
 if __name__ == "__main__":
-    assert _process.NAME == "rueda-data-worker"  # rueda.init() compares process names with this text
+    assert _process.NAME == "rueda-data-worker"  # rueda.init() recognises workers by this process name
     unittest.main()

@@ -15,7 +15,8 @@ import numpy as np
 import rueda
 from rueda import training
 
-# Prints the name of the checkpoint and its numbers, which are read from the files that the program got.
+# A program for `rueda evaluate`. It prints the checkpoint's name, the value in the model's file, and whether the
+# state's file has content.
 EVALUATE = """
 import pathlib, sys
 folder = pathlib.Path(sys.argv[-1])
@@ -66,7 +67,8 @@ class Evaluate(unittest.TestCase):
         return process.returncode, output.splitlines(), errors.splitlines()
 
     def names(self):
-        """Returns what is in the folder, apart from the file by which the training claims it."""
+        """Returns the names of the files in the folder, without `in-use`, the file by which the training claims the
+        folder."""
         return [path.name for path in self.folder.iterdir() if path.name != "in-use"]
 
     def line(self, number, step):
@@ -130,7 +132,8 @@ class Evaluate(unittest.TestCase):
         self.assertRegex("\n".join(errors), r"step-1: exit status 7 after .*\n.*step-2: exit status 0 after")
 
     def test_a_program_that_cannot_be_started(self):
-        """The command must end: for the second checkpoint, the program would not start either."""
+        """If the program cannot be started, the command must end at once, because it could not start the program for
+        the second checkpoint either."""
         self.save(1, 2)
         status, _, errors = self.finish(self.start(program=("/there/is/no/program",)))
         self.assertEqual((status, len(errors)), (1, 1))

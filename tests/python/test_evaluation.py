@@ -315,7 +315,8 @@ class Files(unittest.TestCase):
         path = self.folder / "curve.svg"
         training.draw_curves(path, {"a": [(0, 0), (5, 1), (7, math.nan), (10, 2)], "b": [(0, 1), (10, 1)]})
         text = path.read_text()
-        self.assertIn('d="M70.0 346.0 L405.0 196.0"', text)  # a line from the plot's corner to its middle
+        # a line from the lower left corner of the plot to its middle
+        self.assertIn('d="M70.0 346.0 L405.0 196.0"', text)
         self.assertIn('d="M740.0 46.0 L740.0 46.0"', text)  # after the gap, one point
         self.assertIn('d="M70.0 196.0 L740.0 196.0"', text)
         training.draw_curves(path, {"a": [(0, 0.01), (1, 1), (2, 0), (3, 0.1)]}, logarithmic=True, marks={"end": [3]})
@@ -326,7 +327,7 @@ class Files(unittest.TestCase):
         for curves in ({"a": []}, {"a": [(1, 1)]}, {"a": [(0, math.nan)]}):
             training.draw_curves(path, curves)
             xml.etree.ElementTree.parse(path)
-        # The values of an axis differ by nothing, or by little more than their rounding.
+        # All values of an axis are equal, or differ by little more than their rounding.
         for points in (
             [(1.7e18, 1)],
             [(0, -1e30), (1, -1e30)],

@@ -133,7 +133,7 @@ class FailedRank(unittest.TestCase):
 
 
 class LeavingRank(unittest.TestCase):
-    """Rank 0 waits in shutdown() for a rank that does not come."""
+    """Rank 0 waits in shutdown() for a rank that does not call shutdown()."""
 
     def run_job(self, way, *before, **settings):
         program = pathlib.Path(__file__).with_name("leaving_rank.py")

@@ -157,7 +157,8 @@ class Streams(Case):
         reference = weakref.ref(array)
         handle = rueda.allreduce_async_(array, "kept", rueda.Sum)
         other = gpu.new_stream()
-        # another stream waits, but not the array's own stream, so the array's memory must not be freed yet
+        # Only the stream `other` waits for the operation. The array's own stream does not, so the array's memory must
+        # not be freed yet.
         handle.wait_on_stream(other)
         del array
         gc.collect()

@@ -92,7 +92,8 @@ class Init(unittest.TestCase):
         if new.included():
             mine = np.full(1, float(rueda.rank()))
             self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=new).tolist(), [3.0])
-        self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])  # the set belongs to this job now
+        # adding the set of the earlier job makes it a set of this job
+        self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])
         if old.included():
             mine = np.full(1, float(rueda.rank()))
             self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=old).tolist(), [1.0])

@@ -34,7 +34,7 @@ class Join(unittest.TestCase):
                 mine = rueda.allreduce(np.array([float(rueda.rank())]), "gradient")
                 self.assertAlmostEqual(mine[0], sum(active) / divisor)
             if rueda.rank() > 0:
-                # Rank 0 sends this message after its checks in the join, so the others join later.
+                # Rank 0 sends this message only after its checks, so the other ranks join after these checks.
                 rueda.receive(np.empty(1), 0)
             joined = rueda.join_async(average=average)
             if rueda.rank() == 0 and rueda.size() > 1:
@@ -56,7 +56,8 @@ class Join(unittest.TestCase):
         """Lets a signal interrupt rank 0's join. Checks what the other ranks then do, and what their joins return."""
         folder = rueda.broadcast_object(tempfile.mkdtemp() if rueda.rank() == 0 else None)
         mark = pathlib.Path(folder, "interrupted")
-        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)  # all ranks have seen the file before they join
+        # no rank needs the file any more when all ranks have joined
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         if rueda.rank() == 0:
 
             def fail(*_):

@@ -33,8 +33,8 @@ assert rueda.allreduce(np.array([1.0 + rank]), op=rueda.Sum, process_set=pair)[0
 gathered = rueda.allgather(np.full(rank + 1, rank), process_set=pair)
 assert gathered.tolist() == [r for r in mine for _ in range(r + 1)]
 
-# Each rank creates sets one after another, in the chain 0-1, 1-2, 2-3. The other members of a rank's two sets do not
-# know about each other's set.
+# The sets form a chain: 0-1, 1-2, 2-3. Each rank creates its two sets one after the other. Ranks that share no set do
+# not know of each other's sets.
 chain = {}
 for first in range(size - 1):
     if rank in (first, first + 1):

@@ -71,7 +71,8 @@ class Parts(unittest.TestCase):
 
     def test_a_second_call_with_the_same_ranks_does_nothing(self):
         """If the second call has the same ranks in the same order, it means the same job. It does not matter whether a
-        communicator or a list gives the ranks. If it has other ranks or a different order, it means a different job."""
+        communicator or a list gives the ranks. If the second call has other ranks or another order, it asks for a
+        different job."""
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD

@@ -100,7 +100,7 @@ class Starter:
         return REDUCTIONS[self.operation.reduction](everyones, axis=0).astype(self.operation.dtype)
 
     def part_of(self, rank: int, place: int) -> np.ndarray:
-        """Returns the rows that `rank` sends to the member at `place`."""
+        """Returns the rows that `rank` sends to the member whose index in the set is `place`."""
         return np.split(self.given_by(rank), np.cumsum(self.splits_of(rank))[:-1])[place]
 
     def begin(self):
@@ -230,8 +230,8 @@ class Properties(JobTest):
             self.compare(starter, functools.partial(own.choice(ENDS), handle), right)
             late = Callbacks(1)
             late.add_to(handle)
-            if waits_for_callbacks:  # this rank has waited for its callbacks, so all earlier ones have been called
-                self.assertEqual(late.calls, [(0, handle, True)])  # a late callback is called at once
+            if waits_for_callbacks:  # this rank has already waited until the earlier callbacks were called
+                self.assertEqual(late.calls, [(0, handle, True)])  # a callback that is added late is called at once
             elif callbacks.count > 0:
                 self.assertIs(callbacks.handle(), handle)
             self.assertIs(late.handle(), handle)

@@ -130,7 +130,8 @@ class OnOneRank(ErrorTest):
             rueda.allreduce_(dropped, "dropped", rueda.Sum)
         self.assertEqual(tensor[0], rueda.size())
         self.works("pending")
-        rueda.barrier()  # this barrier starts later than the operation whose handle was dropped
+        # the operation whose handle was dropped was started before this barrier, so it has ended when the barrier ends
+        rueda.barrier()
         self.assertEqual(dropped[0], rueda.size())
         self.works("dropped")
 

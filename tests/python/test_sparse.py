@@ -21,7 +21,8 @@ def ranks() -> range:
 
 
 def sparse(rank: int, dims: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a rank's places in a tensor of shape (11, 4, 2), some of them twice, and the values at these places."""
+    """Returns places (indices of elements or rows) in a tensor of shape (11, 4, 2), and this rank's values at these
+    places. Some places occur twice."""
     random = np.random.default_rng(100 + rank)
     count = 5 * rank  # rank 0 has no places
     places = np.stack([random.integers(0, extent, count) for extent in (11, 4)[:dims]], axis=1)

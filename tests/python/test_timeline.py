@@ -49,7 +49,8 @@ class Timeline(unittest.TestCase):
         self.path = self.folder / "timeline.json"
 
     def check(self, events, said, late):
-        """Compares a timeline with the ranks' reports. In step 1 the rank `late` was late."""
+        """Compares a timeline's events with what the ranks said about themselves. `late` is the rank that was late in
+        step 1."""
         self.assertEqual({event["pid"] for event in events if event["name"] == "process_name"}, set(range(len(said))))
         for rank, one in enumerate(said):
             mine = [event for event in events if event["pid"] == rank]
@@ -62,7 +63,8 @@ class Timeline(unittest.TestCase):
             self.check_late(mine, negotiations, rank, late)
             steps = [event for event in mine if event.get("cat") == "step"]
             self.assertEqual([event["name"] for event in steps], ["step 0", "step 1", "step 2"])
-            if rank == late:  # the other ranks may begin step 1 later, so only the late rank's step must be this long
+            # only the late rank's step must be this long, because the other ranks may begin step 1 later
+            if rank == late:
                 self.assertGreaterEqual(steps[1]["dur"], timeline_rank.LATE_SECONDS * 1e6)
             busy = [event for event in mine if event["name"] == "being late"]
             self.assertEqual(len(busy), 1 if rank == late else 0)
@@ -197,7 +199,7 @@ rueda.shutdown()
         """It must be possible to write the merged timeline over the file of one of the parts."""
         if MPIRUN is None:
             self.skipTest("no mpirun")
-        # Each host has a path of its own, as if the hosts had no common file system.
+        # Each host writes to its own path, as if the hosts had no common file system.
         settings = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
         code = (
             "import os, numpy, rueda; rueda.init(); "

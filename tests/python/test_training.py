@@ -18,8 +18,8 @@ def setUpModule():
 
 
 def mean_by_batches(sampler, epoch):
-    """Returns the mean of the numbers of an epoch's samples, computed as a trainer averages gradients, and the numbers
-    that this rank saw."""
+    """Computes the mean of an epoch's samples as a trainer averages gradients: by an allreduce for each batch. Returns
+    the mean, and the list of the samples that this rank saw."""
     total, count, seen = 0.0, 0, []
     for share in sampler.epoch(epoch):
         mine = share.indices[: share.counted]

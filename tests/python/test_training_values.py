@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares what rueda.training computes with what rueda/training computes in C++, bit by bit, and the texts with each
-other. The environment variable HELPER_VALUES names the C++ program, tests/training/helper_values.cpp."""
+"""Compares rueda.training in Python with rueda/training in C++: all numbers bit by bit, and all texts. The environment
+variable HELPER_VALUES names the C++ program, tests/training/helper_values.cpp."""
 
 import json
 import math
@@ -27,8 +27,8 @@ def bits(value: float) -> str:
 
 
 def same_words(line: str) -> str:
-    """Returns the C++ program's line in the form of Python's lines: options have other names in Python, and hexadecimal
-    numbers have another form."""
+    """Changes a line of the C++ program to the form that Python prints: options get their Python names, and hexadecimal
+    numbers get Python's form."""
     for theirs, ours in (
         ("Remainder::pad, Remainder::drop", "remainder='pad', remainder='drop'"),
         ("EmptyShares::allow", "allow_empty_shares=True"),
@@ -38,7 +38,7 @@ def same_words(line: str) -> str:
 
 
 class Lines:
-    """The lines that the C++ program should have printed."""
+    """Collects the lines that the C++ program must print."""
 
     def __init__(self):
         self.lines: list[str] = []
@@ -97,7 +97,7 @@ class Lines:
                     factor=0.5, patience=1, threshold=0.01, cooldown=1, least=0.2, larger_is_better=larger
                 )
                 resumed.load_state_dict(plateau.state_dict())
-                plateau = resumed  # nothing but the state is needed to continue
+                plateau = resumed  # the state must be enough to continue in a new object
                 self.lines.append(f"plateau {int(larger)} {int(changed)} {bits(plateau.factor)}")
         for option, value in (("factor", 1), ("patience", -1), ("threshold", 1), ("cooldown", -2), ("least", 1.5)):
             self.attempt(f"plateau {option}", lambda o=option, v=value: training.Plateau(**{o: v}))

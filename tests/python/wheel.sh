@@ -57,8 +57,8 @@ if [[ -e $package/lib/librueda_mpi.so ]] && mpirun --version 2>/dev/null | grep 
     expect 2 mpirun --allow-run-as-root --oversubscribe --bind-to none -np 2 "$bin/python" outside.py
 fi
 
-# Two hosts without MPI. If the wheel was built where UCX is installed, it contains the plugin for UCX, which only such
-# jobs load.
+# Tests jobs on two hosts without MPI. Only such jobs load the plugin for UCX. The wheel contains this plugin if it was
+# built where UCX is installed.
 if [[ -e $package/lib/librueda_ucx.so ]]; then
     "$bin/rueda" doctor >doctor.txt 2>&1 || true  # the doctor may report other problems of this machine
     grep -qE "librueda_ucx\.so works, with UCX [0-9.]+ \(/.*libucp" doctor.txt || { cat doctor.txt; exit 1; }

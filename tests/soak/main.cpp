@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kOperations = 60;     ///< the number of operations of each thread in each round
 constexpr std::size_t kWindow = 8;  ///< the number of operations that each thread has in progress at the same time
-constexpr std::size_t kSets = 3;    ///< number of sets besides the world
+constexpr std::size_t kSets = 3;    ///< number of process sets besides the set of all ranks (the world)
 /// A job can add at most 7999 sets, which four ranks reach after half an hour. When this test has added kMostSets, the
 /// last sets stay until the end.
 constexpr std::size_t kMostSets = 7500;
@@ -152,7 +152,8 @@ private:
         under_way_.push_back(
             std::make_unique<UnderWay>(name, draw, members, thread_ * kNames + which, own_() % 2 == 0));
     }
-    /// Ends the operation with this name, because a name may be pending only once in each set.
+    /// Waits for the operation with this name in this set, because a set can have only one pending operation of each
+    /// name.
     void finish_named(const std::string& name, int set) {
         while (std::any_of(under_way_.begin(), under_way_.end(), [&](const auto& one) { return one->is(name, set); })) {
             finish_first();

@@ -23,7 +23,8 @@ ROOMS = {
 # Folders that may include more rooms than the rest of their room.
 ALSO = {"data/c_interface": {"core", "collectives"}, "data/formats": {"training"}}
 
-# The folders of each room from bottom to top. A folder may include those before it. "" is the room's own folder.
+# The folders of each room (part of the source tree), from bottom to top. A folder may include those before it in the
+# list. "" is the room's own folder.
 LAYERS = {
     "base": [
         "",
@@ -171,8 +172,8 @@ def allowed(room: str) -> str:
 
 
 def has_spdx(text: str) -> bool:
-    """Returns whether both SPDX lines are at the top of the file, after an optional #! line or the beginning of a
-    comment."""
+    """Returns whether both SPDX lines are at the top of the file. A #! line, or the line that begins a comment, may
+    come before them."""
     return all(any(line in head for head in text.splitlines()[:6]) for line in SPDX)
 
 

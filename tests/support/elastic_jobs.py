@@ -18,7 +18,8 @@ def expected_sum(steps: int) -> int:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Returns the fields of /proc/PID/stat from the third one, the state, on. Returns none if there is no such process."""
+    """Returns the fields of /proc/PID/stat from field 3 (the state) to the end. Returns an empty list if there is no
+    such process."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -43,7 +44,8 @@ def wait_until(condition) -> None:
 
 
 class Line:
-    """A line that a worker has printed: which worker, in which generation, with which values."""
+    """A line that a worker has printed. `what` is its first word. `values` has its numbers, for example the
+    generation."""
 
     def __init__(self, text: str) -> None:
         self.what = re.sub(r"^\[\d+\] ", "", text).split()[0]
@@ -109,7 +111,8 @@ class Job:
             time.sleep(0.01)
 
     def wait_for_size(self, size: int) -> int:
-        """Waits until the newest generation has this number of ranks and all have begun. Returns its number."""
+        """Waits until the newest generation has this number of ranks, and all of them have begun to train. Returns the
+        generation's number."""
 
         def newest() -> int:
             return max((line.generation for line in self.lines), default=0)
@@ -133,7 +136,7 @@ class ElasticTest(unittest.TestCase):
         self.assertEqual([line.RANK for line in lines], list(range(size)))
         self.assertEqual({line.size for line in lines} | {line.WORLD_SIZE for line in lines}, {size})
         self.assertEqual(len({(line.step, line.sum) for line in lines}), 1)
-        # The memory of earlier generations was released.
+        # Each process has only one arena, so it has released the memory of earlier generations.
         self.assertEqual({line.arenas for line in lines}, {1}, job.err)
         return [line.pid for line in lines]
 

@@ -38,7 +38,8 @@ public:
     [[nodiscard]] int size() const;
     [[nodiscard]] RanksAs as() const;
 
-    /// Says what the rank does from now on (at most 95 characters). The watchdog prints this text if the rank hangs.
+    /// Sets the text that says what the rank does now (at most 95 characters). The watchdog prints this text if the
+    /// rank hangs.
     void phase(std::string_view text);
     /// Adds a value to this rank's outcome, or replaces the value of the same key.
     void report(const std::string& key, const std::string& value);
@@ -50,7 +51,7 @@ public:
     /// Opens a new control plane of all ranks. The call is collective: the n-th calls of all ranks open the same plane.
     [[nodiscard]] Result<std::unique_ptr<collectives::ControlPlane>> open_control_plane();
 
-    /// Waits until the rank has entered the phase. The rank may have left the phase since then. Throws at the deadline,
+    /// Waits until the rank has entered the phase, even if the rank has already left it again. Throws at the deadline,
     /// or if the rank ended without entering the phase.
     void wait_for_phase(int rank, std::string_view text) const;
     /// Sends a signal to a rank that is a process. Does nothing if the rank has ended.

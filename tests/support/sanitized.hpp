@@ -20,9 +20,9 @@ inline constexpr bool kThreadSanitized = __has_feature(thread_sanitizer);
 inline constexpr bool kThreadSanitized = false;
 #endif
 
-/// Whether this test was built with one of the two, which slow some tests down by a factor of 20. Tests with many
-/// random or combined cases then try fewer of them: the other builds compare the values of all cases, and a sanitizer
-/// needs each path only a few times.
+/// Whether this test was built with AddressSanitizer or ThreadSanitizer, which slow some tests down by a factor of 20.
+/// With a sanitizer, tests of many random or combined cases try fewer cases. The other builds compare the values of all
+/// cases, and a sanitizer needs each code path only a few times.
 inline constexpr bool kSanitized = kAddressSanitized || kThreadSanitized;
 
 }  // namespace rueda::tests

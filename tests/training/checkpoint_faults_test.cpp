@@ -33,7 +33,7 @@ constexpr int kSaved = 0;
 constexpr int kRefused = 1;
 constexpr int kKilled = 2;
 
-/// In place of a number of parts: a CheckpointManager saves, which also claims the store.
+/// A special number of parts: the checkpoint is saved by a CheckpointManager, which also claims the store.
 constexpr int kByManager = -1;
 
 /// Saves step 2 in the job of this process. Returns whether the manager has saved it.
@@ -97,8 +97,8 @@ std::ptrdiff_t folders_in(const std::filesystem::path& store) {
                          [](const auto& entry) { return entry.is_directory(); });
 }
 
-/// Whether another process gets the lock of the store. This process may be a living one that the store's text names by
-/// mistake.
+/// Returns whether another process gets the lock of the store. The store's file may wrongly name this process, which
+/// still lives, as the owner.
 bool another_process_may_use(const std::filesystem::path& store) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -111,7 +111,7 @@ bool another_process_may_use(const std::filesystem::path& store) {
 
 /// Repeats a save until each of its calls was faulty once. Returns the number of calls.
 int try_every_call(int parts, Fault fault) {
-    std::optional<test::Job> job;  // a killed process begins a job of its own
+    std::optional<test::Job> job;  // a process that is killed needs its own job, so the child makes it
     if (parts == kByManager && !kills(fault)) {
         job.emplace();
     }
@@ -165,8 +165,8 @@ TEST_CASE("whichever call fails while checkpoints are read, no damaged values ar
     } while (test::counted_calls() >= call);
     test::set_fault(Fault::none, 0);
     CHECK(call > 20);
-    // The result is −1 if the store's folder could not be read. After other faults, step 1 is read in place of step 2,
-    // or the fault has no effect.
+    // The set of steps that were read. −1: the store's folder could not be read. 1: step 1 was read in place of step 2.
+    // 2: the fault had no effect.
     CHECK(steps == std::set<std::int64_t>{-1, 1, 2});
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("save() returns while its thread writes, and the copy is of that momen
         job.values.set(step);
         return manager.save({.step = step, .model = job.values.model(), .state = job.values.state()});
     };
-    manager.claim();  // this call writes a short file in the test's thread, before writes are held
+    manager.claim();  // this call writes a short file in the test's thread, so it must come before writes are held
     test::hold_writes(true);
     CHECK(save(1));
     CHECK_FALSE(save(2));  // the manager's thread has not written the checkpoint of step 1 yet
@@ -349,7 +349,7 @@ TEST_CASE("a process whose start time is unknown does not look dead to other job
     const StoreOwner owner = this_process();
     test::forbid_opening("");
     CHECK(owner.start_time == 0);
-    CHECK(owner.pid_space == "?");  // other jobs then do not compare the start times
+    CHECK(owner.pid_space == "?");  // "?" means that other jobs do not compare the start times
 }
 
 /// Lets this process open only `count` more files, as long as the object lives.
@@ -406,7 +406,7 @@ TEST_CASE("the callback for warnings is called by one thread at a time", "[check
         const int now = ++inside;
         most = std::max(most.load(), now);
         ++begun;
-        // Gives the other thread time to call this function, too.
+        // Waits, so that the other thread could call this function at the same time if the manager allowed it.
         const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
         while (begun.load() < 2 && std::chrono::steady_clock::now() < deadline) {
             std::this_thread::yield();
@@ -437,7 +437,7 @@ TEST_CASE("a save in parts ends if its thread cannot start", "[checkpoint_faults
     test::refuse_threads(true);
     const bool started = manager.save_parts(parts, {.step = 1, .state = job.values.state()});
     test::refuse_threads(false);
-    CHECK(started);  // the result is the same as on ranks whose threads have started
+    CHECK(started);  // all ranks must return the same, and on the other ranks the thread has started
     CHECK_THAT(manager.last_failure(), Contains("starting a thread failed"));
     REQUIRE(job.warnings.size() == 1);
     CHECK_THAT(job.warnings[0], Contains("The checkpoint of step 1 was not saved: starting a thread failed"));

@@ -81,7 +81,7 @@ TEST_CASE("a manager restores tensors, step, metric and values", "[training]") {
     CHECK(info->metric == 0.1);
     CHECK(info->values == Metadata{{"learning rate", "0.5"}});
     CHECK(info->folder.filename() == "save-000001-step-7");
-    // The model alone is an ordinary checkpoint.
+    // The file of the model is also a complete checkpoint by itself.
     job.values.set(0);
     Checkpoint(info->folder / "model.safetensors").read(job.values.model());
     CHECK(job.values.weights.front() == 7.0F);
@@ -100,7 +100,8 @@ TEST_CASE("a manager keeps the newest and the best checkpoints", "[training]") {
     CHECK(steps_of(manager) == std::vector<std::int64_t>{5, 4, 2});
     CHECK(manager.restore(job.values.model(), job.values.state(), WhichCheckpoint::best)->step == 2);
     CHECK(job.values.are_of(2));
-    job.save(manager, 3, 0.1);  // training began again at the best checkpoint
+    // saves step 3 again after step 5, as a training that began again at the best checkpoint
+    job.save(manager, 3, 0.1);
     CHECK(steps_of(manager) == std::vector<std::int64_t>{3, 5});
     CHECK(manager.restore(job.values.model())->step == 3);
 }
@@ -224,12 +225,14 @@ TEST_CASE("rank 0 notices each rank that cannot write its part", "[training]") {
     const auto failure = [&] { return missing_part(folder.value(), 1, 4).status().message(); };
     REQUIRE(write(0).is_ok());
     CHECK(missing_part(folder.value(), 0, 4).value() == 1);
-    give_up_part(folder.value(), 3, 4);  // rank 0 does not wait for ranks 1 and 2 before it notices rank 3
+    // rank 0 notices that rank 3 failed, although ranks 1 and 2 have not written their parts yet
+    give_up_part(folder.value(), 3, 4);
     CHECK_THAT(failure(), Contains("rank 3 could not write its part; the output of rank 3 gives the reason"));
     for (int rank = 1; rank < 4; ++rank) {
         REQUIRE(write(rank).is_ok());
     }
-    CHECK_THAT(failure(), Contains("rank 3 could not"));  // although its part is there now
+    // rank 3 counts as failed, although it has written its part in the meantime
+    CHECK_THAT(failure(), Contains("rank 3 could not"));
     give_up_part(folder.value(), 0, 4);
     CHECK_FALSE(std::filesystem::exists(folder.value()));
     CHECK_THAT(failure(), Contains("was removed before all parts were written"));
@@ -341,12 +344,12 @@ TEST_CASE("checkpoints are due by steps and by time", "[training]") {
     CheckpointManager failing(options);
     std::filesystem::remove(options.folder);
     std::ofstream(options.folder) << "a file in place of the folder";
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // longer than the interval of one second, which this
-                                                                   // test is about
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // longer than one second, the interval between two
+                                                                   // checkpoints
     CHECK(by_time.is_due(1));
     CHECK(by_time.save_when_due({.step = 1, .model = job.values.model()}));
     CHECK_FALSE(by_time.save_when_due({.step = 2, .model = job.values.model()}));
-    // A save that cannot begin is not tried again in the next step.
+    // If a save cannot begin, the manager does not try again in the next step.
     const auto parts = split_rows(job.values.model(), 0, 1);
     CHECK_FALSE(failing.save_parts_when_due(parts, {.step = 1}));
     CHECK_FALSE(failing.save_parts_when_due(parts, {.step = 2}));
@@ -372,7 +375,7 @@ TEST_CASE("a loop continues where an earlier one stopped", "[training]") {
     for (const std::int64_t step : backup(10)) {
         numbers.push_back(random.next());
         if (step == 6) {
-            break;  // the newest checkpoint is the one after six steps
+            break;  // the newest checkpoint was saved after six steps
         }
     }
     const std::vector<std::uint64_t> first(numbers.begin(), numbers.end());

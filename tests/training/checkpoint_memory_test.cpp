@@ -14,8 +14,9 @@ namespace {
 
 constexpr std::uint64_t kAll = std::uint64_t{1} << 32;
 
-/// Completes the checkpoint of step 3, and keeps the two before it, because std::filesystem::remove_all() ends the
-/// process if its memory is used up. The allocation after `successes` others fails. Returns the number of allocations.
+/// Completes the checkpoint of step 3. The first `successes` allocations work, and the next one fails. Old checkpoints
+/// are kept, because std::filesystem::remove_all() ends the process if no memory is left. Returns the number of
+/// allocations.
 std::uint64_t complete_third(std::uint64_t successes) {
     const tests::Folder store;
     REQUIRE(test::save_in_store(store.path(), 1, 0, 2).is_ok());
@@ -40,7 +41,7 @@ std::uint64_t complete_third(std::uint64_t successes) {
     }
     const bool was_pruned = pruning_failure == nullptr;
     rueda_checkpoint_free_text(pruning_failure);
-    CHECK(status == RUEDA_OK);  // otherwise, the caller would remove the checkpoint
+    CHECK(status == RUEDA_OK);  // a failure would be wrong: the caller would then remove the complete checkpoint
     CHECK((was_pruned || successes != kAll));
     const Result<StoreListing> listing = list_store(store.path());
     REQUIRE(listing.is_ok());

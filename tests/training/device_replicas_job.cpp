@@ -54,7 +54,7 @@ float gradient_of(int worker, int step, std::size_t parameter, std::size_t i) {
     return static_cast<float>((i * 37 + parameter * 11 + static_cast<std::size_t>(step) * 5) % 101 +
                               static_cast<std::size_t>(worker) * 3);
 }
-/// The reduced element, if each of `workers` workers has its gradient.
+/// Returns what a reduced element must be, if each of `workers` workers has its own gradient.
 float reduced(int workers, rueda::ReduceOp op, int step, std::size_t parameter, std::size_t i) {
     float sum = 0.0F;
     for (int worker = 0; worker < workers; ++worker) {
@@ -84,7 +84,7 @@ public:
             }
         }
     }
-    /// A thread of a replica calls this once.
+    /// Makes the GPU's context current. Each thread of a replica calls this function once.
     void make_current() const { require(api_.context_push(context_) == 0, "cuCtxPushCurrent failed"); }
     [[nodiscard]] rueda::DeviceStream stream() const { return rueda::cuda_stream(index_, stream_); }
     [[nodiscard]] std::vector<training::DeviceParameter> parameters() const {
@@ -98,8 +98,8 @@ public:
         return all;
     }
 
-    /// Puts a copy of numbers into the stream. Before that, the host waits until the previous copy of this function has
-    /// ended.
+    /// Writes numbers to a tensor, by a copy in the stream. First waits until the stream has finished the previous
+    /// copy.
     template <class Number>
     void write(std::size_t parameter, float* to, Number&& number) {
         require(api_.stream_synchronize(stream_) == 0, "cuStreamSynchronize failed");
@@ -155,7 +155,7 @@ void backward(Gpus& gpus, training::Replica& replica, int step) {
     }
 }
 
-/// Makes all threads of the replicas use their GPUs.
+/// Makes each replica's thread use the GPU of this replica.
 void begin(training::DeviceReplicas& replicas, Gpus& gpus) {
     replicas.on_each(
         [&](training::Replica& replica) { gpus[static_cast<std::size_t>(replica.index())]->make_current(); });
@@ -176,7 +176,8 @@ void check_out(Gpus& gpus, const std::string& what, rueda::ReduceOp op, int step
     }
 }
 
-/// Copies the gradients into the parameters, which stands for an update, and the parameters to the host.
+/// Copies the gradients into the parameters, as an update of the parameters would do. Then copies the parameters to the
+/// host.
 void update_and_read(training::DeviceReplicas& replicas, Gpus& gpus) {
     replicas.on_each([&](training::Replica& replica) {
         const ReplicaGpu& gpu = *gpus[static_cast<std::size_t>(replica.index())];
@@ -199,7 +200,8 @@ void check_steps(Gpus& gpus, rueda::ReduceOp op) {
     }
 }
 
-/// A step of two runs. The gradients of the second run stand for those that a program has accumulated over both runs.
+/// Makes one step of two runs. In a real program, the gradients would be accumulated over both runs. Here, the second
+/// run simply writes the final gradients.
 void check_passes(Gpus& gpus) {
     training::DeviceReplicas replicas(replicas_of(gpus), {.passes_per_step = 2});
     begin(replicas, gpus);
@@ -214,7 +216,8 @@ void check_broadcast(Gpus& gpus) {
     training::DeviceReplicas replicas(replicas_of(gpus));
     begin(replicas, gpus);
     const int root = rueda::size() - 1;
-    for (const int from : {root, -1}) {  // −1: the replicas of each process copy from their own replica 0
+    // −1 means that in each process, all replicas copy from the process's own replica 0
+    for (const int from : {root, -1}) {
         replicas.on_each([&](training::Replica& replica) {
             ReplicaGpu& gpu = *gpus[static_cast<std::size_t>(replica.index())];
             for (std::size_t p = 0; p < kSizes.size(); ++p) {
@@ -309,7 +312,7 @@ void check_mistakes(Gpus& gpus) {
     }
 }
 
-/// Rank 1 is killed in a run. The other ranks get the error soon.
+/// Rank 1 is killed in a run. The other ranks must get the error soon.
 int loses_a_rank(Gpus& gpus) {
     training::DeviceReplicas replicas(replicas_of(gpus));
     begin(replicas, gpus);

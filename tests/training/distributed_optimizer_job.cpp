@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests rueda::training::DistributedOptimizer with several ranks. One test looks at the metrics in the middle of a
-// backward pass: the gradients that are ready must be reduced although nobody waits for them. The second test trains a
-// linear model, and compares it with a plain computation of one process over the samples of all ranks. The third test
-// checks what the ranks agree on if they have different gradients. The exit status is 1 if something is wrong.
+// backward pass: the gradients that are ready must be reduced even if the program does not wait for them. The second
+// test trains a linear model, and compares it with a plain computation of one process over the samples of all ranks.
+// The third test checks what the ranks agree on if they have different gradients. The exit status is 1 if something is
+// wrong.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -51,9 +52,9 @@ bool reach(std::int64_t count) {
     return reduced() == count;
 }
 
-/// Computes the layers of two passes from the last layer to the first. In the second pass, a layer is computed only
-/// when the gradient of the layer before it is reduced. If gradient_ready() did not start the reduction, or if the
-/// reduction needed a call of step(), reach() would return false.
+/// Makes two passes, each from the last layer to the first. In the second pass, the test waits after each layer until
+/// the layer's gradient is reduced (reach()). The wait would fail if gradient_ready() did not start the reduction, or
+/// if the reduction needed step().
 template <class Memory>
 void check_overlap() {
     constexpr std::size_t kLayers = 4;
@@ -96,7 +97,7 @@ constexpr double kRate = 0.05;
 constexpr double kMomentum = 0.5;
 using Sample = std::array<double, kInputs + 1>;
 
-/// Returns the inputs of a sample and, as its last element, what the model shall compute from them.
+/// Returns a sample: its inputs, and as the last element the value that the model must learn for them.
 Sample sample_of(std::int64_t number) {
     Sample sample{};
     for (std::size_t i = 0; i < kInputs; ++i) {

@@ -40,7 +40,8 @@ class Elastic(elastic_jobs.ElasticTest):
         self.assertIn("the job goes on with 2 ranks (generation 1)", job.err)
 
     def test_a_rank_that_waits_and_one_that_runs_die_together(self):
-        """ruedarun notices both deaths in one turn. The rank that waits must get no place then."""
+        """Two ranks die, one that waits and one that runs. ruedarun notices both deaths together, so the waiting rank
+        must not get a place in the next generation."""
         steps = 10
         with tempfile.TemporaryDirectory() as folder:
             end = pathlib.Path(folder) / "end"
@@ -53,14 +54,15 @@ class Elastic(elastic_jobs.ElasticTest):
             os.kill(pids[0], signal.SIGSTOP)  # this rank stays in its step
             os.kill(pids[3], signal.SIGKILL)
             job.wait_for(lambda: "was killed by signal 9" in job.err)
-            time.sleep(1)  # the other two leave the generation, and wait; no line shows that they do
+            time.sleep(1)  # the other two ranks leave the generation and wait, but no line shows this
             job.kill_together(pids[0], pids[1])
-            end.touch()  # until then the job goes on
+            end.touch()  # the job continues until this file exists
             self.check_result(job, steps, 1)
         self.assertEqual(self.check_members(job, 1, 1), [pids[2]])
 
     def test_the_processes_of_a_dead_worker_end(self):
-        """A worker is a shell that runs a helper and the training. If the shell dies, both must not live on."""
+        """A worker is a shell that runs a helper and the training. If the shell dies, the helper and the training must
+        end, too."""
         steps = 10
         with tempfile.TemporaryDirectory() as folder:
             end = pathlib.Path(folder) / "end"
@@ -79,7 +81,7 @@ class Elastic(elastic_jobs.ElasticTest):
             try:
                 job.wait_for(lambda: not is_alive(second) and not is_alive(helper))
             finally:
-                end.touch()  # until then the job goes on
+                end.touch()  # the job continues until this file exists
             self.check_result(job, steps, 1)
         self.assertEqual(self.check_members(job, 1, 1), [first])
 
@@ -175,7 +177,8 @@ class Elastic(elastic_jobs.ElasticTest):
         self.assertIn("ranks could start", failed.err)
 
     def test_without_options_about_mpi_and_threads(self):
-        """The job runs without MPI by itself, and the ranks divide the cores even if only a script knows their number."""
+        """Without options, the job must run without MPI. The ranks must divide the cores, even if only the discovery
+        script knows the number of ranks."""
         cores = len(os.sched_getaffinity(0))
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder) / "script"
@@ -197,7 +200,8 @@ class Elastic(elastic_jobs.ElasticTest):
         """Kills random workers at random times, and compares the result with that of an undisturbed run.
 
         A victim may be in any state: it trains, waits, joins, or has just been started. Some kills hit two workers at
-        once. The job would fail rightly if no worker with the values of the training were left, so one is spared.
+        once. At least one worker with the values of the training is never killed, because without such a worker the job
+        must fail.
         """
         kills, steps = (100, 3000) if LONG else (8, 300)
         seed = int(os.environ.get("RUEDA_SEED", time.time_ns() % 10**6))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests predict(), Mean and Auc with any number of ranks. The expected bits are the same for each number. The exit
-// status is 1 if something is wrong.
+// Tests predict(), Mean and Auc with any number of ranks. The results must have the same bits for every number of
+// ranks. The exit status is 1 if something is wrong.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -81,8 +81,8 @@ void sum_exactly() {
             sum.add(numbers[i]);
         }
     }
-    check(sum.over_ranks().value() == 0x1p-997, "the sum was rounded");  // 5e-324 is lost, because it is less than half
-                                                                         // of the last bit of this sum
+    check(sum.over_ranks().value() == 0x1p-997, "the sum was rounded");  // 5e-324 is less than half of the last bit
+                                                                         // of this sum, so rounding removes it
 
     training::ExactSum halves;  // 2^53 + 1 lies in the middle between 2^53 and 2^53 + 2, and is rounded to even
     halves.add(0x1p53);

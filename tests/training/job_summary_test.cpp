@@ -67,11 +67,11 @@ TEST_CASE("a rank is awaited only if the other ranks were blocked long, and it w
     CHECK_FALSE(awaited({50}));
     CHECK(awaited({50, 10}) == 1);
     CHECK(awaited({12.5, 50}) == 0);
-    CHECK_FALSE(awaited({13, 50}));      // a rank that was blocked itself
+    CHECK_FALSE(awaited({13, 50}));      // the rank with 13 s was itself blocked for too long, so it is not awaited
     CHECK_FALSE(awaited({9.9, 0}));      // a short wait
     CHECK_FALSE(awaited({50, 50, 50}));  // all of them moved data
     CHECK(awaited({0.5, 0.1}, 1.0) == 1);
-    CHECK_FALSE(awaited({0.5, 0.1}, 0.99));  // in a job that short, the times say nothing
+    CHECK_FALSE(awaited({0.5, 0.1}, 0.99));  // a job that lasts less than a second has no awaited rank
 }
 
 TEST_CASE("what the summary says about checkpoints", "[unit]") {

@@ -108,13 +108,14 @@ TEST_CASE("an event file has the records that TensorBoard expects", "[unit]") {
         std::memcpy(&time, record.data() + 1, sizeof time);
         CHECK((record[0] == 9 && time > 1.7e9 && time < 1e10));
     }
-    // The rest was written by hand after the protocol buffers' encoding: step 0 and the version of the file, …
+    // The expected rest of each record was written by hand, in the encoding of protocol buffers. The first record has
+    // step 0 and the version of the file.
     CHECK(records[0].substr(9) == std::string("\x10\0\x1a\x0d"
                                               "brain.Event:2",
                                               17));
-    // … step 300 (0xac 0x02) and a SessionLog whose status is START, …
+    // The second record has step 300 (0xac 0x02) and a SessionLog whose status is START.
     CHECK(records[1].substr(9) == "\x10\xac\x02\x3a\x02\x08\x01");
-    // … step 300 and a Summary with two values. 0.5 is 0x3f000000, and 2 is 0x40000000.
+    // The third record has step 300 and a Summary with two values. 0.5 is 0x3f000000, and 2 is 0x40000000.
     CHECK(records[2].substr(9) == std::string("\x10\xac\x02\x2a\x19"
                                               "\x0a\x0b\x0a\x04loss\x15\0\0\0\x3f"
                                               "\x0a\x0a\x0a\x03"
@@ -130,7 +131,7 @@ TEST_CASE("if the disk becomes full, no half line stays in a file", "[unit]") {
     MetricFiles files = opened(folder, {MetricFormat::csv});
     write(files, 1, {{"loss", 1}});
     const std::string before = content_of(folder.file("metrics.csv"));
-    // A file of this process may have at most three bytes more, as if the disk had room for three bytes.
+    // With this limit, a file of this process may grow by at most three bytes, as if the disk had room for three bytes.
     auto* const old_handler = std::signal(SIGXFSZ, SIG_IGN);
     rlimit old_limit{};
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &old_limit) == 0);

@@ -96,8 +96,8 @@ TEST_CASE("wrong options of a loss scale are named", "[training]") {
 }
 
 TEST_CASE("master weights keep updates that are too small for 16 bits", "[training]") {
-    // The value 1 and a gradient of 2^-10 in both formats. Just below 1, neighbouring numbers differ by 2^-11 in
-    // float16, and by 2^-8 in bfloat16.
+    // Each case has the number 1 and a gradient of 2^-10, in one of the two formats. Just below 1, neighbouring numbers
+    // differ by 2^-11 in float16, and by 2^-8 in bfloat16.
     struct Case {
         DType dtype;
         std::uint16_t one;

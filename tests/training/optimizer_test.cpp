@@ -114,9 +114,9 @@ double changing_rate(int step) {
     return kRates[static_cast<std::size_t>(step)];
 }
 
-/// One coordinate of FTRL-Proximal as McMahan et al. 2013 define it in section 3, in float64: the next weight minimises
-/// g₁:t w + ½ Σ σ_s (w − w_s)² + l1 |w| + ½ l2 w², where the σ are defined by σ₁:t = 1 / η_t and η_t = α_t / (β +
-/// √n_t). The part of the sum that exists before the first step has its centre at 0. The minimum is found by bisection.
+/// Computes one coordinate of FTRL-Proximal (McMahan et al. 2013, section 3) in float64. The next weight minimises g₁:t
+/// w + ½ Σ σ_s (w − w_s)² + l1 |w| + ½ l2 w². The σ are defined by σ₁:t = 1 / η_t and η_t = α_t / (β + √n_t). The sum
+/// has one term before the first step, whose centre w_s is 0. The minimum is found by bisection.
 class FtrlCoordinate {
 public:
     FtrlCoordinate(const Ftrl& rule, double w, double squares) : rule_(rule), squares_(squares), weights_{w} {}
@@ -136,7 +136,7 @@ public:
     [[nodiscard]] double weight() const { return weights_.back(); }
 
 private:
-    /// The derivative of the function to minimise, without l1.
+    /// Returns the derivative of the function to minimise at w, without the derivative of l1 |w|.
     [[nodiscard]] double slope(double w) const {
         double sum = std::accumulate(gradients_.begin(), gradients_.end(), 0.0) + rule_.l2 * w;
         for (std::size_t s = 0; s < sigmas_.size(); ++s) {

@@ -103,7 +103,8 @@ TEST_CASE("a progress bar fits into the terminal and is drawn seldom", "[trainin
         }
     });
     CHECK_THAT(text, StartsWith("\r\x1b[Ktraining [......…\r\x1b[K"));
-    CHECK(text.size() < 10 * 25);  // 1000 steps take much less than ten times 50 ms
+    // These steps take much less than ten times 50 ms, and the bar is drawn at most once in 50 ms.
+    CHECK(text.size() < 10 * 25);
 }
 
 TEST_CASE("without a number of steps, progress has no bar", "[training]") {

@@ -16,7 +16,7 @@ if [[ $lines != "$expected" ]] || grep -q "Rank 1 .*short work'" <<<"$output"; t
     echo "rank_work_test: $lines lines about the wait; expected $expected, and none about the short work"
     exit 1
 fi
-# The work sleeps for half a second.
+# Rank 0's work sleeps for half a second, so the log must report at least this time.
 if ! grep -qE "Rank 0 worked on 'waited for' for ([1-9][0-9]*\.[0-9]|0\.[5-9]) s" <<<"$output"; then
     echo "rank_work_test: rank 0 did not log how long its work took"
     exit 1

@@ -81,8 +81,8 @@ bool is_aborted(const rueda::Handle& handle) {
     return false;
 }
 
-/// On rank 0, an operation of the program has the name of the gradient's reduction, and does not end. So rank 0 ends
-/// the job, because rank 1 would wait forever.
+/// On rank 0, the program has a pending operation with the same name as the reduction of the gradient. So rank 0 cannot
+/// start the reduction, and rank 1 would wait for it forever. Therefore rank 0 must end the job.
 bool pending(training::ReplicaReduction reduction) {
     Model model;
     std::vector<float> other(1000);

@@ -38,7 +38,7 @@ float gradient_of(int worker, int step, std::size_t parameter, std::size_t i) {
     return (number - 50.0F) / (3.0F + static_cast<float>(worker));
 }
 
-/// Adds up one element as `count` replicas in a ring do: the sum of a piece begins with the replica of its number.
+/// Adds up one element in the order of a ring of `count` replicas: the sum of piece p begins with replica p.
 float sum_in_ring(int count, int process, int step, std::size_t parameter, std::size_t i) {
     const auto pieces = static_cast<std::size_t>(count);
     std::size_t piece = 0;
@@ -54,10 +54,11 @@ float sum_in_ring(int count, int process, int step, std::size_t parameter, std::
     return sum;
 }
 
-/// The value of `group` for a ring.
+/// With this value, the argument `group` means a ring.
 constexpr int kRing = 0;
 
-/// Adds up one element as `count` replicas in groups of `group` (or in a ring) and then the processes do.
+/// Adds up one element as Replicas must do it: first over the `count` replicas of each process (in groups of `group`
+/// replicas, or in a ring), and then over the processes.
 float expected_sum(int count, int group, int step, std::size_t parameter, std::size_t i) {
     static const int processes = rueda::size();
     float all = 0.0F;
@@ -108,7 +109,7 @@ bool same_bits(std::span<const float> one, std::span<const float> other) {
     return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size_bytes()) == 0;
 }
 
-/// Returns the argument of expected_sum().
+/// Returns the argument `group` of expected_sum() for this way of reduction.
 int group_of(training::ReplicaReduction reduction, int group, int count) {
     if (reduction == training::ReplicaReduction::ring) {
         return kRing;
@@ -178,7 +179,7 @@ void check_slow_replica(int count, training::ReplicaReduction reduction, int slo
     }
 }
 
-/// A replica of the last rank fails in run `failing` of a step of two runs, and the step ends on all ranks.
+/// In a step of two runs, a replica of the last rank fails in run number `failing`. The step must end on all ranks.
 void check_failure(int failing, training::ReplicaReduction reduction) {
     Model model(3);
     training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = reduction, .passes_per_step = 2});
@@ -214,7 +215,7 @@ void check_failure(int failing, training::ReplicaReduction reduction) {
           "the step after a failure is wrong");
 }
 
-/// Replica 0 of every rank fails. All ranks get the failure of the lowest one.
+/// Replica 0 of every rank fails. All ranks get the failure of the lowest rank.
 void check_failures_at_once() {
     Model model(2);
     training::Replicas replicas(training::Sgd{}, model.parameters);
@@ -233,8 +234,8 @@ void check_failures_at_once() {
     check(text == (rueda::rank() == 0 ? expected : "rank 0: " + expected), "the first failure is '" + text + "'");
 }  // the object is destroyed after a failed run
 
-/// On rank 0, an operation of the program has the name of a gradient's reduction, so that the reduction begins only
-/// after the failed run. The next step is right.
+/// On rank 0, the program has a pending operation with the same name as the reduction of a gradient. So rank 0's
+/// reduction begins only after the failed run. The next step must be right.
 void check_pending_name() {
     if (rueda::size() == 1) {
         return;  // operations of one rank end at once
@@ -263,7 +264,7 @@ void check_pending_name() {
                 second.release();
                 return;
             }
-            second.acquire();  // replica 1 wakes this thread; so replica 0 starts the reductions
+            second.acquire();  // waits for replica 1, so that replica 0 is the last one and starts the reductions
             try {
                 if (rueda::rank() != 0) {
                     end_pending();
@@ -303,7 +304,7 @@ void check_different_counts() {
     }
 }
 
-/// The object is destroyed between run() and step(), and waits for its reductions.
+/// The object is destroyed between run() and step(). Its destructor must wait for the reductions.
 void check_destruction() {
     for (int repetition = 0; repetition < 3; ++repetition) {
         Model model(2);
@@ -316,7 +317,8 @@ void check_destruction() {
     }
 }
 
-/// Process sets have their own workers. The ranks outside of the set do nothing.
+/// Tests replicas in a process set. The workers are counted within the set, and the ranks outside of the set do
+/// nothing.
 void check_process_set() {
     if (rueda::size() == 1) {
         return;  // the only process set is the world

@@ -30,7 +30,7 @@ using Catch::Matchers::Contains;
 using test::Job;
 using test::message_of;
 
-/// Two parameters, whose values all replicas share, and a gradient of each for every replica.
+/// A model with two parameters. All replicas share the parameters' values, and each replica has its own gradients.
 struct Tower {
     explicit Tower(std::size_t replicas) : a_gradients(replicas, {0.0F, 0.0F}), b_gradients(replicas, {0.0F}) {}
 
@@ -41,7 +41,7 @@ struct Tower {
         }
         return all;
     }
-    /// The backward pass of replica k: its gradient of `b` is k, and that of `a` is (1, k).
+    /// The backward pass of replica k sets the gradient of `b` to k, and the gradient of `a` to (1, k).
     void backward(Replica& replica) {
         const auto k = static_cast<std::size_t>(replica.index());
         b_gradients[k] = {static_cast<float>(k)};
@@ -162,7 +162,7 @@ TEST_CASE("each replica has a thread of its own and knows its number", "[trainin
     std::mutex mutex;
     std::set<std::thread::id> threads;
     std::vector<int> workers(5, -1);
-    for (int repetition = 0; repetition < 2; ++repetition) {  // the threads are the same ones
+    for (int repetition = 0; repetition < 2; ++repetition) {  // both repetitions must use the same threads
         replicas.on_each([&](Replica& replica) {
             const std::lock_guard lock(mutex);
             threads.insert(std::this_thread::get_id());
@@ -235,7 +235,7 @@ TEST_CASE("a failure ends the other replicas", "[training][replicas]") {
         CHECK(message == "replica 1: full");
         CHECK_FALSE(has_ended[0]);
         CHECK_FALSE(has_ended[1]);
-        CHECK_FALSE(has_ended[2]);  // replica 3 may have been faster than the failure
+        CHECK_FALSE(has_ended[2]);  // has_ended[3] is not checked, because replica 3 may end before the failure
         replicas.run([&](Replica& replica) { tower.backward(replica); });
         replicas.step(1.0);
         CHECK(tower.b == std::vector<float>{1.5F});

@@ -52,8 +52,8 @@ public:
         return {{"momentum", momentum_}, {"random", random_.state()}};
     }
 
-    /// Lets the steps use the samples of a pipeline that begins at this position. Its epochs do not end with a full
-    /// batch, and are not as long as those of the sampler.
+    /// Makes the steps use the samples of a pipeline that begins at this position. The pipeline's epochs do not end
+    /// with a full batch, and have another length than the sampler's epochs.
     void open_pipeline(const rueda::data::Position& start) {
         std::string text = "sample\n";
         for (int sample = 0; sample < 70; ++sample) {
@@ -98,7 +98,7 @@ public:
 private:
     std::vector<std::int64_t> next_samples() {
         while (!pipeline_->next(batch_)) {
-            // The epoch has ended, and the next one begins.
+            // next() returned false, because an epoch has ended; the next call begins the next epoch
         }
         const auto samples = batch_.values<std::int64_t>("sample");
         return {samples.begin(), samples.end()};

@@ -51,7 +51,7 @@ public:
             const pid_t answer = claim.is_ok() && claim.value().holds_lock() ? ::getpid() : -1;
             [[maybe_unused]] const ssize_t written = ::write(ends[1], &answer, sizeof answer);
             ::alarm(60);  // ends the process if the test dies
-            ::pause();    // until the signal of the destructor
+            ::pause();    // sleeps until the destructor sends a signal
             ::_exit(0);
         }
         REQUIRE(::read(ends[0], &pid_, sizeof pid_) == sizeof pid_);
@@ -68,7 +68,7 @@ public:
     void end() {
         if (pid_ > 0) {
             ::kill(pid_, SIGKILL);
-            // with leaves_child, the process is no child of this one; waitpid() then fails, which is no problem
+            // with leaves_child, `pid_` is no child of this process, so waitpid() fails; this is no problem
             ::waitpid(pid_, nullptr, 0);
             pid_ = 0;
         }
@@ -239,7 +239,7 @@ TEST_CASE("a manager claims its folder at the first save, and a loop at its begi
         CHECK(manager.checkpoints().size() == 1);
     }
     rueda_shutdown();
-    const OtherJob later(folder.path());  // the claim has ended with the manager
+    const OtherJob later(folder.path());  // the claim of the manager has ended with the manager
 }
 
 }  // namespace

@@ -140,8 +140,8 @@ std::vector<std::string> stop_recording() {
 
 namespace test = rueda::training::test;
 
-// The functions below replace functions of the C library, so they must make the system calls directly. The shared
-// libraries can see them, so the C++ library calls them, too.
+// The functions below replace functions of the C library, so they must make the system calls themselves. They are
+// exported, so the shared libraries, such as the C++ library, call them, too.
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -204,7 +204,7 @@ int fsync(int descriptor) {
     if (test::must_fail(test::next_fault())) {
         return -1;
     }
-    // The disk itself is not tested, so the flush is left out: it would only take time.
+    // The test does not test the disk itself. So the real flush is left out, because it would only take time.
     test::note("fsync " + test::path_of(descriptor));
     return 0;
 }

@@ -89,9 +89,9 @@ class Optimizers(unittest.TestCase):
                 ours = self.ours(rule, options).double()
                 theirs = self.theirs(optimizer, options, torch.float32)
                 exact = self.theirs(optimizer, options, torch.float64)
-                # An error is measured against the largest number from which the element was computed so far. It is not
-                # measured against the value itself: a value near 0 that is the difference of two large numbers has a
-                # large relative error.
+                # The error of an element is relative to the largest absolute value that the element has had so far. An
+                # error relative to the present value could be large without a mistake: a value near 0 may be the
+                # difference of two large numbers.
                 size = torch.cat([self.values.double()[None], exact]).abs().cummax(0).values[1:]
                 self.assertGreater((exact[-1] - self.values).abs().max().item(), 1e-3)
                 error, their_error = (((each - exact).abs() / size).max().item() for each in (ours, theirs))

@@ -19,7 +19,8 @@ public:
     ~BackgroundWork() { wait(); }
 
     [[nodiscard]] bool is_busy() const noexcept {
-        return busy_.load(std::memory_order_acquire);  // pairs with the release store of the thread that start() began
+        // pairs with the release store that the thread makes after its work
+        return busy_.load(std::memory_order_acquire);
     }
     /// Waits for the previous work, and starts `work`, which must not throw. Throws std::system_error if the system
     /// refuses a thread.

@@ -24,7 +24,8 @@ BackupAndRestore::BackupAndRestore(std::int64_t steps, const CheckpointManagerOp
         broadcast_parameters(state_);
         return;
     }
-    // A checkpoint may have more steps than this run, if the program was started again with a smaller number of steps.
+    // The checkpoint may have more steps than this run, because the program may have been started again with fewer
+    // steps.
     first_step_ = std::min(restored_->step, steps_);
     if (values_.restored) {
         values_.restored(restored_->values);

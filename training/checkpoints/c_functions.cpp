@@ -161,7 +161,7 @@ Status check_snapshot(const rueda_snapshot* snapshot) {
     return check_path(snapshot->folder);
 }
 
-/// Writes all files of the checkpoint. Removes them if one fails.
+/// Writes all files of the checkpoint. If one of them cannot be written, removes all of them.
 Status write_whole(const std::filesystem::path& store, const CheckpointFacts& facts, std::span<const NamedTensor> model,
                    std::span<const NamedTensor> state) {
     const Result<std::filesystem::path> folder = rueda::training::begin_checkpoint(store, facts.step);
@@ -215,8 +215,8 @@ CheckpointFacts facts_of(const rueda_snapshot& snapshot, Metadata values) {
             snapshot.has_metric != 0 ? std::optional<double>(snapshot.metric) : std::nullopt, std::move(values)};
 }
 
-/// Removes checkpoints that are too old. A failure becomes the text `pruning_failure`. This function throws nothing,
-/// also if the memory is used up: the checkpoint is complete, and a caller removes a checkpoint that failed.
+/// Removes checkpoints that are too old. If this fails, stores the reason in `pruning_failure`. Throws nothing, even if
+/// no memory is left: after an exception, the caller would remove the new checkpoint, which is complete.
 void prune_after(const rueda_snapshot& snapshot, char** pruning_failure) {
     const Status pruned = status_of([&] {
         prune_store(snapshot.folder, snapshot.max_to_keep, static_cast<rueda::training::BetterMetric>(snapshot.better))

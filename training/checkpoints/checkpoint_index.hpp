@@ -13,7 +13,7 @@
 
 namespace rueda::training {
 
-/// The keys of an index. The files of the model have the key of the step, too.
+/// The keys of an index. The files of the model also have kStepKey in their metadata.
 inline constexpr std::string_view kStepKey = "rueda.step";  ///< the number of the step
 inline constexpr std::string_view kSizeKey = "rueda.size";  ///< the number of ranks that saved the checkpoint
 /// The metric; a checkpoint without a metric does not have this key.

@@ -192,7 +192,8 @@ public:
             case Readiness::ready:
                 break;
         }
-        // The time is set even if the folder cannot be created. Otherwise, each following step would try again.
+        // Sets this time even if the folder cannot be created. Otherwise, the manager would try again in each following
+        // step.
         last_due_ = Clock::now();
         const Metadata place = broadcast_metadata(rank_ == 0 ? begin_parts(snapshot.step) : Metadata(), 0);
         if (place.empty()) {
@@ -287,7 +288,8 @@ private:
     [[nodiscard]] SaveJob copy_of(const Snapshot& snapshot, std::span<const TensorPart> parts) {
         last_save_ = Clock::now();
         last_due_ = last_save_;
-        work_.wait();  // The work is over, so wait() only joins the thread. After this, the copies may be overwritten.
+        // The previous save is over, so wait() only joins its thread. After this, the copies may be overwritten.
+        work_.wait();
         SaveJob job;
         job.facts = {snapshot.step, size_, snapshot.metric, snapshot.values};
         job.copied = status_of([&] {
@@ -364,7 +366,7 @@ private:
         if (folder.is_ok()) {
             return {{kNewFolderKey, folder.value().filename().string()}};
         }
-        // The work is over, so wait() only joins the thread. After this, the thread cannot write the outcome.
+        // The previous save is over, so wait() only joins its thread. After this, the thread cannot write outcome_.
         work_.wait();
         outcome_ = folder.status();
         warn_about_failure(step);

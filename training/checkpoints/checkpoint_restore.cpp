@@ -21,12 +21,14 @@ namespace {
 /// sent, because it may not be UTF-8, and metadata must be UTF-8.
 constexpr const char* kFolderKey = "rueda.folder";
 
-/// The checkpoints that rank 0 found, in the order in which they are tried, and why others were left out.
+/// The checkpoints that rank 0 found, in the order in which they are tried. Also keeps the reasons why other
+/// checkpoints were left out.
 class Candidates {
 public:
     explicit Candidates(const RestoreRequest& request) : request_(request) {}
 
-    /// Throws if the store cannot be read, or if the best checkpoint is wanted and none has a metric.
+    /// Throws if the store cannot be read. Also throws if the best checkpoint is wanted, but no checkpoint has a
+    /// metric.
     void find() {
         Result<StoreListing> listing = list_store(request_.store);
         listing.status().throw_if_failed();

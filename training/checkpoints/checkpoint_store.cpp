@@ -74,7 +74,7 @@ Result<std::vector<SaveFolder>> save_folders(const fs::path& store) {
     return folders;
 }
 
-/// Returns false only if the file system says that there is no index.
+/// Returns whether the checkpoint has an index. If the file system cannot tell, returns true.
 bool has_index(const fs::path& folder) {
     return ::access((folder / base::kCheckpointStateFile).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
@@ -104,8 +104,8 @@ bool cannot_be_read_now(const fs::path& folder) {
     return static_cast<bool>(error);
 }
 
-/// Returns whether an old checkpoint that could not be opened is kept. It may be the best checkpoint, and its files may
-/// be unreadable only for a moment.
+/// Called for an old checkpoint that could not be opened. Returns whether it must be kept: its files may be unreadable
+/// only for a moment, and it may be the best checkpoint.
 bool may_be_intact(const fs::path& folder) {
     const std::optional<Result<CheckpointInfo>> again = look_at(folder);
     return again &&
@@ -215,7 +215,8 @@ Result<int> missing_part(const fs::path& folder, int first, int size) {
                        "completed before it",
                        folder.string());
     }
-    // A rank that could not make its part durable has a mark and a part. Therefore, the marks of all ranks count.
+    // If a rank could not make its part durable, the part may exist, but also the file that marks the failure. So the
+    // marks of all ranks are checked.
     for (int rank = 1; rank < size; ++rank) {
         if (is_there(failure_mark(folder, rank, size))) {
             return failure(ErrorCode::invalid_argument,
@@ -249,7 +250,7 @@ Status complete_checkpoint(const fs::path& folder, const CheckpointFacts& facts,
 }
 
 void remove_checkpoint(const fs::path& folder) noexcept {
-    // A failure leaves an incomplete checkpoint behind, which is ignored and which the next pruning removes.
+    // If the removal fails, an incomplete checkpoint is left behind. It is ignored, and the next pruning removes it.
     (void)status_of([&] {
         ::unlink((folder / base::kCheckpointStateFile).c_str());
         std::error_code ignored;
@@ -300,7 +301,7 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
-        // A damaged checkpoint is removed at the same time as a good checkpoint with the same number would be.
+        // A damaged checkpoint counts as old at the same time as a good checkpoint with the same number.
         const bool is_old = folder.number < number_at(oldest);
         const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
         const bool is_best = best && folder.number == number_at(*best);

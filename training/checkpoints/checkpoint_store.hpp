@@ -37,7 +37,7 @@ Status status_of(Body&& body) {
     }
 }
 
-/// The index of a checkpoint contains these facts and the list of the files.
+/// The facts about a checkpoint that its index contains, besides the list of the files.
 struct CheckpointFacts {
     std::int64_t step = 0;
     int size = 1;
@@ -53,12 +53,12 @@ Status create_store(const std::filesystem::path& store);
 Result<std::filesystem::path> begin_checkpoint(const std::filesystem::path& store, std::int64_t step);
 /// Writes the complete model as one file.
 Status write_model(const std::filesystem::path& folder, std::span<const NamedTensor> model, std::int64_t step);
-/// Writes the part of rank `rank`. If this fails on another rank than rank 0 and the folder is missing, the error says
-/// that rank 0 may have given up the checkpoint.
+/// Writes the part of rank `rank`. If the folder is missing on another rank than rank 0, the error says that rank 0 may
+/// have given up the checkpoint.
 Status write_part(const std::filesystem::path& folder, std::span<const TensorPart> parts, std::int64_t step, int rank,
                   int size);
-/// Ends a checkpoint to which rank `rank` cannot contribute. Rank 0 removes the checkpoint. Another rank makes a file
-/// in it, by which missing_part() notices the failure on rank 0.
+/// Ends a checkpoint to which rank `rank` cannot contribute. Rank 0 removes the checkpoint. Any other rank makes a file
+/// in the checkpoint's folder. When rank 0 calls missing_part(), this file tells it about the failure.
 void give_up_part(const std::filesystem::path& folder, int rank, int size) noexcept;
 /// Looks for the parts of the ranks from `first` on, and returns the first rank whose part is not there yet, or `size`
 /// if all are there. Fails if any rank has given up its part.

@@ -247,7 +247,7 @@ Status OpenedCheckpoint::read_parts(std::span<const TensorPart> parts) const {
     return {};
 }
 
-/// Copies the rows of the piece that belong to the part.
+/// Reads the rows that the piece (rows in one file) and the part (rows that are wanted) have in common, into the part.
 Status OpenedCheckpoint::read_piece(const Checkpoint& file, const Piece& piece, const TensorPart& part) {
     const std::uint64_t bytes = bytes_in(part.tensor.dtype(), part.tensor.shape());
     const std::uint64_t row_bytes = part.rows.size() == 0 ? 0 : bytes / static_cast<std::uint64_t>(part.rows.size());

@@ -21,12 +21,13 @@ inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 /// The size in bytes of the field before the header. This field contains the header's length, little-endian.
 inline constexpr std::uint64_t kLengthBytes = 8;
 
-/// A tensor and its position in the data, which follow the header. Positions are byte offsets.
+/// A tensor, and its position in the data. The data follow the header. Positions are offsets in bytes.
 struct StoredTensor {
     TensorInfo info;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    std::uint64_t checksum = 0;  ///< the checksum of the tensor's data; only if Header::has_checksums
+    /// the checksum of the tensor's data; has a meaning only if Header::has_checksums is true
+    std::uint64_t checksum = 0;
 };
 
 struct Header {

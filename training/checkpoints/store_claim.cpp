@@ -40,8 +40,8 @@ std::string time_text() {
     return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
-/// Two processes with the same result see each other's pids. A pid of another container or of an earlier boot says
-/// nothing about the processes here.
+/// Returns a text that identifies the set of pids to which this process's pid belongs (boot and container). Only
+/// processes with the same text can look up each other's pids.
 std::string pid_space() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     std::string boot;
@@ -51,7 +51,7 @@ std::string pid_space() {
     return boot.empty() || error ? "?" : boot + "/" + space;
 }
 
-/// Takes the value of a line "<name> <value>".
+/// Removes a line "<name> <value>" from the beginning of `rest`, and stores its value in `value`.
 bool take_value(std::string_view& rest, std::string_view name, std::string_view& value) {
     const std::size_t end = rest.find('\n');
     if (end == std::string_view::npos || !rest.starts_with(name) || end <= name.size() || rest[name.size()] != ' ') {
@@ -94,7 +94,7 @@ void erase_text(int file) {
     }
 }
 
-/// Whether this process can see whether the owner is alive.
+/// Returns whether this process can find out if the owner is alive.
 bool is_visible(const StoreOwner& owner) { return owner.pid_space != "?" && owner.pid_space == pid_space(); }
 
 bool is_dead(const StoreOwner& owner) {
@@ -126,13 +126,12 @@ void warn_about_wait(const std::filesystem::path& store, const StoreOwner& owner
                     std::chrono::ceil<std::chrono::seconds>(patience).count()));
 }
 
-/// Lets this process use a store whose text names a dead process, although a child of that process still holds the
-/// lock. From now on, the text names this process, so that a third job sees a living owner. This process does not get
-/// the lock.
+/// Lets this process use a store whose owner is dead, although a child of the owner still holds the lock. The file's
+/// text names this process afterwards, so that a third job sees a living owner. This process does not get the lock.
 Status take_from_dead(const std::filesystem::path& store, int file) {
-    // Several processes may do this at the same time, and the last one that writes wins. Each process therefore reads
-    // the text again after this pause. The pause is much longer than the time from a process's last look at the text to
-    // its write.
+    // Several processes may do this at the same time. The process that writes its text last wins. So each process
+    // waits, and then reads the text again. The pause is much longer than the time that a process needs between its
+    // last look at the text and its own write.
     constexpr std::chrono::milliseconds kClaimPause{200};
     if (write_text(file, to_text(this_process()))) {
         std::this_thread::sleep_for(kClaimPause);  // nobody wakes this thread
@@ -146,8 +145,8 @@ Status take_from_dead(const std::filesystem::path& store, int file) {
 StoreOwner this_process() {
     const auto pid = static_cast<std::int32_t>(::getpid());
     const std::uint64_t start_time = base::process_start_time(pid);
-    // With a start time of 0, this process would look like a dead process whose pid another process has now. If the
-    // space of pids is unknown, other jobs do not compare the start times.
+    // If the start time is 0 (unknown), other jobs would believe that this process is dead and that its pid now belongs
+    // to another process. If the set of pids is unknown ("?"), other jobs do not compare the start times.
     return {pid, start_time, start_time == 0 ? "?" : pid_space(), host_name(), time_text()};
 }
 
@@ -203,8 +202,8 @@ Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chr
         if (owner && is_this_process(*owner)) {
             return StoreClaim({});
         }
-        // A process that has just got the lock may not have written its text yet. The text may then be missing, or be
-        // that of a dead process. The text is believed only if it does not change for this time.
+        // If the text is missing or names a dead process, another process may have just got the lock and not written
+        // its text yet. So such a text is believed only if it does not change for this time.
         constexpr std::chrono::seconds kUnchanged{1};
         const bool is_foreign = owner && owner->pid_space != pid_space();
         if (owner && !is_foreign && !is_dead(*owner)) {
@@ -231,7 +230,8 @@ Result<StoreClaim> StoreClaim::with_lock(const std::filesystem::path& store, bas
     const int descriptor = claim.file_.value();
     const std::optional<StoreOwner> owner = read_owner(descriptor);
     if (owner && is_visible(*owner) && !is_dead(*owner) && !is_this_process(*owner)) {
-        // The owner uses the store without the lock (take_from_dead()). The owner's text must stay in the file.
+        // The owner that the text names is alive, and uses the store without the lock (take_from_dead()). Its text must
+        // stay in the file.
         claim.free_lock();
         return store_in_use(store, owner);
     }
@@ -254,7 +254,7 @@ void StoreClaim::free_lock() noexcept {
 
 StoreClaim::~StoreClaim() {
     if (file_.is_open() && process_ == ::getpid()) {
-        erase_text(file_.value());  // without this, the text would still name this process, which may live on
+        erase_text(file_.value());  // otherwise, the text would still name this process, which may continue to live
         free_lock();
     }
 }

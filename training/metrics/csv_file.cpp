@@ -113,8 +113,7 @@ private:
     std::vector<std::string> columns_;
 };
 
-/// Returns the header and the rows that a job wrote before it was killed, without those of steps that are repeated. A
-/// row that was damaged is left out.
+/// Returns the header, and the rows that an earlier job wrote for steps before `first_step`. Leaves out damaged rows.
 std::string csv_rows_before(std::string_view text, std::int64_t first_step, std::vector<std::string>& columns) {
     std::string kept;
     while (!text.empty()) {
@@ -127,7 +126,7 @@ std::string csv_rows_before(std::string_view text, std::int64_t first_step, std:
         const std::vector<std::string> fields = csv_fields(line);
         if (columns.empty()) {
             if (fields.front() != "step") {
-                return {};  // this file has another form, so the caller overwrites the file
+                return {};  // the file does not begin with the column "step", so the caller overwrites it
             }
             columns = fields;
             kept = csv_row(fields);

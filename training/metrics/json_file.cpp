@@ -19,7 +19,7 @@ public:
 
     Status write(const MetricsOfStep& metrics) override {
         nlohmann::ordered_json line = {{"step", metrics.step}, {"time", std::round(metrics.time * 1e3) / 1e3}};
-        for (const Metric& metric : metrics.metrics) {  // a metric "time" replaces the time of day
+        for (const Metric& metric : metrics.metrics) {  // A metric with the name "time" replaces the time of day.
             // JSON has no numbers that are not finite.
             line[metric.name] =
                 std::isfinite(metric.value) ? nlohmann::ordered_json(metric.value) : nlohmann::ordered_json(nullptr);

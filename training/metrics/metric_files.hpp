@@ -24,7 +24,7 @@ struct MetricsOfStep {
 class MetricFile {
 public:
     virtual ~MetricFile() = default;
-    /// If this fails, the file is as before.
+    /// If this call fails, the file stays as it was.
     [[nodiscard]] virtual Status write(const MetricsOfStep& metrics) = 0;
     [[nodiscard]] virtual Status close() = 0;
 };

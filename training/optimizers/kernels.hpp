@@ -25,10 +25,10 @@ struct UpdateMemory {
     std::size_t count;
 };
 
-// The numbers of one step, which are the same for all elements. They are computed in float64 and rounded once.
-// `factor` multiplies the gradient before everything else.
+// Each struct below has the numbers of one step, which are the same for all elements. They are computed in float64 and
+// rounded once. The gradient is first multiplied by `factor`.
 
-/// `first` is the momentum u. If it is null, there is no momentum.
+/// The numbers of SGD. UpdateMemory::first is the momentum u; if it is null, there is no momentum.
 struct SgdUpdate {
     float factor;
     float rate;
@@ -38,7 +38,7 @@ struct SgdUpdate {
     bool nesterov;
 };
 
-/// Adam and AdamW. `first` and `second` are the moments m and v.
+/// The numbers of Adam and AdamW. UpdateMemory::first and second are the moments m and v.
 struct AdamUpdate {
     float factor;
     float rate;         ///< η / (1 − β₁ᵗ)
@@ -51,7 +51,7 @@ struct AdamUpdate {
     float shrink;  ///< AdamW: 1 − η λ; otherwise 1
 };
 
-/// `first` is the sum of squares n.
+/// The numbers of Adagrad. UpdateMemory::first is the sum of squares n.
 struct AdagradUpdate {
     float factor;
     float rate;
@@ -59,17 +59,17 @@ struct AdagradUpdate {
     float decay;
 };
 
-/// `first` is z, `second` is the sum of squares n.
+/// The numbers of FTRL. UpdateMemory::first is z, and UpdateMemory::second is the sum of squares n.
 struct FtrlUpdate {
     float factor;
     float inverse_rate;    ///< 1 / η
-    float inverse_change;  ///< 1 / η minus 1 / η of the step before; exactly 0 if the rate is the same
+    float inverse_change;  ///< 1 / η minus the same value of the previous step; exactly 0 if the rate is the same
     float beta;
     float l1;
     float l2;
 };
 
-/// `first` and `second` are the moments m and v.
+/// The numbers of LAMB. UpdateMemory::first and second are the moments m and v.
 struct LambUpdate {
     float factor;
     double rate;        ///< η; the kernel multiplies it by the ratio of the norms in float64
@@ -80,7 +80,7 @@ struct LambUpdate {
     float second_correction;  ///< 1 / √(1 − β₂ᵗ)
     float epsilon;
     float decay;
-    bool adapts;  ///< whether the ratio of the norms is used
+    bool adapts;  ///< whether the rate is multiplied by the ratio of the norms
 };
 
 void update_elements(const SgdUpdate& update, const UpdateMemory& memory);

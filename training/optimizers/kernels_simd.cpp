@@ -52,7 +52,7 @@ HWY_INLINE hn::Vec<D> load(D d, const float* from) {
     return hn::LoadU(d, from);
 }
 
-/// The factor times the gradient, plus the decay times the parameter.
+/// Returns the factor times the gradient, plus the decay times the parameter.
 template <class D>
 HWY_INLINE hn::Vec<D> decayed_gradient(D d, float factor, float decay, hn::Vec<D> values, const float* gradient) {
     const auto scaled = hn::Mul(hn::Set(d, factor), load(d, gradient));
@@ -80,7 +80,7 @@ void sgd_kernel(const SgdUpdate& update, const UpdateMemory& memory) {
     memory.first != nullptr ? sgd_elements<true>(update, memory) : sgd_elements<false>(update, memory);
 }
 
-/// Stores the new moments of Adam and LAMB, and returns m and v.
+/// Computes the new moments m and v of Adam and LAMB.
 template <class Update, class D>
 HWY_INLINE void advance_moments(const Update& update, D d, hn::Vec<D> g, hn::Vec<D>& m, hn::Vec<D>& v) {
     m = hn::Add(m, hn::Mul(hn::Set(d, update.first_share), hn::Sub(g, m)));

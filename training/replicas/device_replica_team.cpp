@@ -33,7 +33,7 @@ std::vector<std::string> names_of_parameters(const DeviceReplica& replica) {
     return names;
 }
 
-/// Makes a team whose tensors are all gradients, and then all values.
+/// Makes a team. Its list of tensors has first all gradients, and then all values.
 rueda_device_team* make_team(std::span<const DeviceReplica> replicas, const DeviceReplicasOptions& options) {
     std::vector<DeviceStream> streams;
     std::vector<std::vector<rueda_tensor>> tensors;
@@ -107,7 +107,7 @@ void DeviceReplicaTeam::arrive(std::size_t parameter, int replica) {
 void DeviceReplicaTeam::start_reduction(std::size_t parameter) {
     Progress& progress = progress_[parameter];
     if (processes() > 1 && progress.reduction.empty()) {
-        // The team has multiplied by all factors, so the processes use the same operation without a factor.
+        // The team has already multiplied the gradients by all factors, so this allreduce uses no factor.
         progress.reduction =
             allreduce_async("replicas.gradient." + parameters_[parameter].name, parameters_[parameter].gradient,
                             {.op = options_.op, .process_set = options_.process_set, .device = stream_});
@@ -118,7 +118,7 @@ void DeviceReplicaTeam::announce_anyway(std::size_t parameter) {
     Progress& progress = progress_[parameter];
     for (int replica = 0; replica < count() && !progress.is_summed; ++replica) {
         if (progress.arrived[static_cast<std::size_t>(replica)] == 0) {
-            arrive(parameter, replica);  // the last one starts the reduction
+            arrive(parameter, replica);  // the call for the last replica starts the reduction
         }
     }
     start_reduction(parameter);
@@ -135,8 +135,8 @@ void DeviceReplicaTeam::drop_gradients() noexcept {
         }
         each.reduction = Handle();
     }
-    // This call makes the streams wait, as far as this is still possible. If the call fails, the next call reports the
-    // error of the GPU again.
+    // Makes later work in the replicas' streams wait for the team's work, as far as this is still possible. If the call
+    // fails, the next call reports the error of the GPU again.
     static_cast<void>(rueda_device_team_join(team_.get()));
 }
 
@@ -197,7 +197,8 @@ void DeviceReplicaTeam::copy_to_replicas() {
     errors.rethrow();
 }
 
-/// Puts the copies into the team's streams. The replicas' streams do not wait for them yet.
+/// Puts copies of the values from replica 0 to the other replicas into the team's streams. The replicas' streams do not
+/// wait for these copies yet.
 void DeviceReplicaTeam::copy_values() {
     for (std::size_t i = 0; i < parameters(); ++i) {
         detail::check(rueda_device_team_distribute(team_.get(), parameters() + i));

@@ -14,9 +14,9 @@
 
 namespace rueda::training {
 
-/// The implementation of DeviceReplicas. A rueda_device_team adds up the gradients of the replicas, into those of
-/// replica 0. An allreduce in the team's stream reduces them among the processes, and the team copies them to all
-/// replicas.
+/// The implementation of DeviceReplicas. A rueda_device_team adds up the gradients of all replicas, and writes the sums
+/// into the gradients of replica 0. Allreduces in the team's stream then reduce these sums among the processes. At the
+/// end, the team copies the results to all replicas.
 ///
 /// Threads: those of Replicas.
 class DeviceReplicaTeam final : public ReplicaRuns {
@@ -32,12 +32,12 @@ private:
     struct Free {
         void operator()(rueda_device_team* team) const noexcept { rueda_device_team_free(team); }
     };
-    /// A gradient in this step. While the replicas run, only the replica's thread uses its element of `arrived`, and
-    /// only the thread of the last replica uses the other members.
+    /// The state of one gradient in this step. While the replicas run, each replica's thread uses only its own element
+    /// of `arrived`. Only the thread of the replica that comes last uses the other members.
     struct Progress {
         std::vector<std::uint8_t> arrived{};  ///< for each replica: whether the team knows that the gradient is ready
         bool is_summed = false;
-        Handle reduction{};  ///< the reduction among the processes; empty: not started
+        Handle reduction{};  ///< the allreduce among the processes; empty if it was not started
     };
 
     void begin_run() override;
@@ -50,7 +50,7 @@ private:
 
     const DeviceReplicasOptions options_;
     const std::vector<DeviceParameter> parameters_;  ///< of replica 0
-    std::unique_ptr<rueda_device_team, Free> team_;  ///< the tensors of the team are all gradients, and then all values
+    std::unique_ptr<rueda_device_team, Free> team_;  ///< its tensors are first all gradients, and then all values
     DeviceStream stream_{};                          ///< the team's stream on the GPU of replica 0
     std::vector<Progress> progress_;                 ///< for each parameter
 };

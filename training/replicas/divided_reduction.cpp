@@ -62,15 +62,16 @@ void DividedReduction::arrive(std::size_t gradient, int replica) {
         open_pieces_ += pieces(gradient);
         changed_.notify_all();  // wakes help_until_done()
     }
-    // Each replica adds its share of what is open, so that no replica's backward pass becomes much longer than those of
-    // the others.
+    // This replica adds up only its share of the open pieces, so that no replica's backward pass becomes much longer
+    // than those of the others.
     const auto all = static_cast<std::size_t>(replicas_);
     for (std::size_t share = (open_pieces_ + all - 1) / all; share > 0 && !open_.empty(); --share) {
         add_piece(lock);
     }
 }
 
-/// Adds up an undivided gradient of a group that has arrived. The last group adds up the sums of all groups.
+/// Adds up a gradient within a group, when all replicas of the group have it. The gradient is not divided into pieces.
+/// The group that comes last also adds up the sums of all groups.
 void DividedReduction::complete_group(std::size_t gradient, int group) {
     const Gradient& summed = gradients_[gradient];
     const auto begin = static_cast<std::size_t>(group_begin(group));
@@ -96,8 +97,8 @@ void DividedReduction::complete_group(std::size_t gradient, int group) {
     }
 }
 
-/// Takes a piece of the oldest open gradient and adds it up. `lock` holds the mutex before and after the call, but not
-/// during the additions.
+/// Takes a piece of the gradient that has been open for the longest time, and adds it up. `lock` holds the mutex before
+/// and after the call, but not during the additions.
 void DividedReduction::add_piece(std::unique_lock<std::mutex>& lock) {
     const std::size_t gradient = open_.front();
     const Gradient& summed = gradients_[gradient];

@@ -15,31 +15,31 @@ namespace rueda::training {
 
 /// How DividedReduction divides the additions among the replicas.
 struct LocalDivision {
-    int group = 1;  ///< the replicas in a group; with the number of all replicas, there is one group
-    /// The elements of a piece. If a gradient has more elements, the threads of all replicas add up its pieces. Only
-    /// possible with one group.
+    int group = 1;  ///< the number of replicas in a group; if it is the number of all replicas, there is only one group
+    /// The maximum number of elements of a piece. A gradient with more elements is cut into pieces, which the threads
+    /// of all replicas add up. This is possible only with one group.
     std::size_t piece = std::numeric_limits<std::size_t>::max();
 };
 
-/// Adds up whole gradients, pieces of gradients, or the gradients of groups of replicas. The order of the summands is
-/// the numbers of the replicas (with groups: first within each group).
+/// Adds up the gradients of the replicas: as a whole, in pieces, or first within groups of replicas. The summands are
+/// added in the order of the replicas' numbers (with groups: first within each group).
 class DividedReduction final : public LocalReduction {
 public:
-    /// There is at least one replica. All gradients have the same number of replicas.
+    /// `replicas` must be at least 1, and must be the number of replicas of each gradient.
     DividedReduction(std::vector<Gradient> gradients, int replicas, const LocalDivision& division, Completed completed);
 
     void begin() override;
     void arrive(std::size_t gradient, int replica) override;
-    /// With undivided gradients, returns at once.
+    /// Returns at once if the gradients are not divided into pieces.
     void help_until_done(int replica) override;
     void stop() override;
 
 private:
     /// The state of a gradient in this pass.
     struct Progress {
-        std::vector<int> arrived;  ///< for each group, the replicas that have the gradient
-        int groups = 0;            ///< the groups whose sum is complete
-        std::size_t taken = 0;     ///< the pieces that a thread has taken
+        std::vector<int> arrived;  ///< for each group, the number of replicas that have the gradient
+        int groups = 0;            ///< the number of groups whose sum is complete
+        std::size_t taken = 0;     ///< the number of pieces that a thread has taken
         std::size_t added = 0;     ///< the pieces that are complete
     };
 
@@ -59,9 +59,10 @@ private:
     std::condition_variable
         changed_;  // help_until_done() waits; arrive(), add_piece(), complete_group(), stop() wake it
     std::vector<Progress> progress_;
-    std::deque<std::size_t> open_;     ///< gradients that all replicas have, and of which a piece is not taken
-    std::size_t open_pieces_ = 0;      ///< the pieces of these gradients that are not taken
-    std::size_t completed_count_ = 0;  ///< the gradients whose pieces are all added
+    /// gradients that all replicas have, and that still have pieces which no thread has taken
+    std::deque<std::size_t> open_;
+    std::size_t open_pieces_ = 0;      ///< the number of pieces in `open_` that no thread has taken
+    std::size_t completed_count_ = 0;  ///< the number of gradients whose pieces are all added
     bool stopped_ = false;
 };
 

@@ -37,7 +37,7 @@ void check_values(std::span<const std::vector<Parameter>> replicas, std::size_t 
     }
 }
 
-/// Throws InvalidArgument if two gradients overlap, of whatever replicas and parameters.
+/// Throws InvalidArgument if any two gradients overlap, no matter to which replicas and parameters they belong.
 void check_gradients(std::span<const std::vector<Parameter>> replicas) {
     struct Owned {
         std::span<const float> gradient;
@@ -55,7 +55,7 @@ void check_gradients(std::span<const std::vector<Parameter>> replicas) {
     std::stable_sort(all.begin(), all.end(), [](const Owned& one, const Owned& other) {
         return std::less<>()(one.gradient.data(), other.gradient.data());
     });
-    // If any two overlap, then two neighbours do.
+    // The gradients are sorted by their addresses. So if any two of them overlap, then two neighbours overlap, too.
     const auto same = std::adjacent_find(all.begin(), all.end(), [](const Owned& one, const Owned& other) {
         return spans_overlap(one.gradient, other.gradient);
     });

@@ -89,7 +89,8 @@ void ReplicaRuns::run_all(const Function& function, Work work) {
         failure_ = {};
         without_memory_ = PreparedFailure(kTextWithoutMemory);
     }
-    stopped_.store(false, std::memory_order_relaxed);  // no replica runs; the mutex of the threads publishes this
+    // relaxed: no replica runs now, and the mutex of the threads orders this store before the run
+    stopped_.store(false, std::memory_order_relaxed);
     work_ = work;
     threads_.run([&](int index) { run_one(function, index); });
     work_ = Work::none;
@@ -133,7 +134,7 @@ void ReplicaRuns::fail(int index, ErrorCode code, std::string_view text) noexcep
             failure_ = without_memory_.make(code, {"a replica: ", text});
         }
     }
-    stopped_.store(true, std::memory_order_relaxed);  // stopped() of the other replicas loads it
+    stopped_.store(true, std::memory_order_relaxed);  // the other replicas load this flag in stopped()
     stop_help();
 }
 

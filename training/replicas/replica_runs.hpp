@@ -21,7 +21,7 @@ namespace rueda::training {
 /// Runs the functions of replicas on their threads, and lets all processes learn of failures. A derived class adds up
 /// the gradients: ReplicaTeam in the CPU's memory, DeviceReplicaTeam on GPUs.
 ///
-/// Threads: those of Replicas. The threads of the replicas call gradient_ready() and stopped().
+/// Threads: as for Replicas. The threads of the replicas call gradient_ready() and stopped().
 class ReplicaRuns {
 public:
     using Function = std::function<void(Replica&)>;
@@ -34,8 +34,8 @@ public:
     [[nodiscard]] int first_worker() const noexcept { return position_ * count_; }
     [[nodiscard]] int workers() const noexcept { return processes_ * count_; }
     [[nodiscard]] bool stopped() const noexcept {
-        // relaxed: the value only tells a replica to end early. What fail() wrote before its store is read after the
-        // threads have ended their work.
+        // relaxed: the value only tells a replica to end early. The failure that fail() stores before is read only
+        // after the threads have ended their work.
         return stopped_.load(std::memory_order_relaxed);
     }
 
@@ -55,27 +55,27 @@ protected:
     [[nodiscard]] int processes() const noexcept { return processes_; }
     [[nodiscard]] std::size_t parameters() const noexcept { return plan_.names.size(); }
     [[nodiscard]] ReplicaThreads& threads() noexcept { return threads_; }
-    /// The functions that use the threads of all replicas must not be called on one of these threads, which would wait
-    /// for itself. Throws InvalidArgument there.
+    /// Throws InvalidArgument on a thread of a replica. A function that uses the threads of all replicas must not be
+    /// called there, because this thread would then wait for itself.
     void check_idle() const;
     /// Throws InvalidArgument if runs are missing in this step.
     void check_runs() const;
-    /// The next run begins a new step.
+    /// Ends the step, so that the next run begins a new step.
     void end_step() noexcept { runs_ = 0; }
 
 private:
-    /// Begins a run, in which each replica has each gradient once. No replica runs.
+    /// Called at the beginning of a run, while no replica runs. In a run, each replica has each gradient once.
     virtual void begin_run() = 0;
-    /// Says that a replica has its gradient, in the last run of a step. The last of the replicas starts the reduction
-    /// among the processes. Called on the replica's thread.
+    /// Called on the replica's thread, in the last run of a step, when the replica has this gradient. The call of the
+    /// last replica starts the reduction among the processes.
     virtual void arrive(std::size_t parameter, int replica) = 0;
     /// Called on each replica's thread when the replica has all its gradients, in the last run of a step.
     virtual void help(int /*replica*/) {}
     /// Makes help() return on all threads, because some gradients will never arrive.
     virtual void stop_help() {}
-    /// Starts the reduction of a parameter's gradient among the processes, unless it was started before, although some
-    /// replicas may not have the gradient. If this throws, a second call continues where the first one has stopped. No
-    /// replica runs.
+    /// Starts the reduction of a parameter's gradient among the processes, even if some replicas do not have the
+    /// gradient. Does nothing if the reduction was already started. If this throws, a second call continues where the
+    /// first one has stopped. Called while no replica runs.
     virtual void announce_anyway(std::size_t parameter) = 0;
     /// Drops the gradients of this step after a failure. Some reductions may not have been started: in a job of one
     /// process, or after the end of the job.
@@ -98,20 +98,22 @@ private:
 
     const Plan plan_;
     const int count_;
-    const int position_;   ///< of this process in the process set
+    const int position_;   ///< the position of this process in the process set
     const int processes_;  ///< in the process set
 
-    std::int64_t runs_ = 0;  ///< the runs of this step so far
+    std::int64_t runs_ = 0;  ///< the number of runs of this step so far
     Work work_ = Work::none;
-    std::vector<std::vector<std::uint8_t>> ready_;  ///< [replica][parameter]; only the replica's thread uses its vector
+    /// [replica][parameter]: whether the gradient is ready; only the replica's thread uses its vector
+    std::vector<std::vector<std::uint8_t>> ready_;
 
-    std::atomic<bool> stopped_{false};  ///< fail() stores it, stopped() loads it; run_all() resets it between the works
+    std::atomic<bool> stopped_{false};  ///< set by fail(), read by stopped(), and reset by run_all() before each run
     std::mutex failing_;
-    Status failure_;                  ///< of the replica that failed first
+    Status failure_;                  ///< the failure of the replica that failed first
     PreparedFailure without_memory_;  ///< becomes failure_ if no memory is left for the text
 
-    /// The last member, so that the threads end before what they use. While the members of a derived class are
-    /// destroyed, the threads sleep: run() and on_each() return when the threads have ended their work.
+    /// This is the last member, so it is destroyed first: the threads must end before the other members, which they
+    /// use. While the members of a derived class are destroyed, the threads sleep: run() and on_each() return when the
+    /// threads have ended their work.
     ReplicaThreads threads_;
 };
 

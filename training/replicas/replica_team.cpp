@@ -157,7 +157,8 @@ void ReplicaTeam::for_each_parameter(const std::function<void(std::size_t)>& act
         std::for_each(by_size_.begin(), by_size_.end(), action);
         return;
     }
-    // relaxed: the counter only deals out numbers. The mutex of the threads orders the accesses to the parameters.
+    // relaxed: the counter only gives each thread other parameters. The mutex of the threads orders the accesses to the
+    // parameters.
     std::atomic<std::size_t> next{0};
     threads().run([&](int /*number*/) {
         const base::DefaultFloatingPoint environment;

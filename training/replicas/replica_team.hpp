@@ -18,9 +18,10 @@
 
 namespace rueda::training {
 
-/// The implementation of Replicas. LocalReduction adds up the gradients of the replicas, into those of replica 0. A
-/// DistributedOptimizer, which knows only replica 0, reduces them among the processes and updates its parameters. For
-/// the optimizer, the K replicas look like K accumulated passes, so it divides an average by K.
+/// The implementation of Replicas. A LocalReduction adds up the gradients of all replicas, and writes the sums into the
+/// gradients of replica 0. A DistributedOptimizer knows only replica 0: it reduces these sums among the processes, and
+/// updates the parameters of replica 0. For the optimizer, the K replicas look like K accumulated passes, so it divides
+/// an average by K.
 ///
 /// Threads: those of Replicas.
 class ReplicaTeam final : public ReplicaRuns {
@@ -52,13 +53,14 @@ private:
     const ReplicasOptions options_;
     DistributedOptimizer optimizer_;
     std::vector<std::vector<std::span<float>>>
-        copies_;                        ///< for each parameter, the values that replicas have as copies
+        copies_;                        ///< for each parameter, the values of the replicas that have their own copy
     std::vector<std::size_t> by_size_;  ///< the parameters, the largest first
-    std::size_t elements_ = 0;          ///< of all parameters of one replica
+    std::size_t elements_ = 0;          ///< the number of elements of all parameters of one replica
     std::unique_ptr<LocalReduction> reduction_;
 
-    std::mutex announcing_;                // DistributedOptimizer may be used by one thread at a time
-    std::vector<std::int64_t> announced_;  ///< for each parameter, the calls of optimizer_.gradient_ready() in this run
+    std::mutex announcing_;  // DistributedOptimizer may be used by one thread at a time
+    /// for each parameter, the number of calls of optimizer_.gradient_ready() in this run
+    std::vector<std::int64_t> announced_;
 };
 
 }  // namespace rueda::training

@@ -28,7 +28,7 @@ public:
     void run(const std::function<void(int)>& job);
 
 private:
-    /// Waits at the end of its life until the threads have ended their calls of this round.
+    /// Its destructor waits until all threads have ended their calls of this round.
     class EndOfRound {
     public:
         explicit EndOfRound(ReplicaThreads& threads) noexcept : threads_(threads) {}
@@ -49,7 +49,7 @@ private:
     std::condition_variable ended_;
     const std::function<void(int)>* job_ = nullptr;
     std::uint64_t round_ = 0;  ///< the number of calls of run() so far
-    int working_ = 0;          ///< the threads that have not ended their call of this round
+    int working_ = 0;          ///< the number of threads that have not ended their call of this round
     bool stopping_ = false;
     std::vector<std::thread> threads_;
 };

@@ -39,10 +39,10 @@ std::size_t RingReduction::first_of(std::size_t gradient, std::size_t piece) con
     return gradients_[gradient].count * piece / replicas_;
 }
 
-/// Lets the next replica make its hop, if the sum of the piece has come to the replica before it and both have the
-/// gradient. The caller holds the mutex, and calls this after each event that can make the hop possible: the arrival of
-/// the gradient at one of the two replicas, and the hop before. The last of these events finds the other conditions
-/// met, so each hop is entered once.
+/// Allows the next hop of a piece if it is possible: the sum of the piece must have come to one replica, and this
+/// replica and the next one must have the gradient. The caller holds the mutex. Call this function after each event
+/// that can make the hop possible: the arrival of the gradient at one of the two replicas, or the hop before. Only the
+/// last of these events finds all conditions met, so each hop is allowed once.
 void RingReduction::allow_next_hop(std::size_t gradient, std::size_t piece) {
     const Progress& progress = progress_[gradient];
     const std::size_t made = progress.hops[piece];
@@ -57,7 +57,7 @@ void RingReduction::arrive(std::size_t gradient, int replica) {
     const auto me = static_cast<std::size_t>(replica);
     std::unique_lock lock(mutex_);
     progress_[gradient].arrived[me] = 1;
-    allow_next_hop(gradient, me);  // of the piece whose sum begins here
+    allow_next_hop(gradient, me);  // the first hop of the piece whose sum begins at this replica
     for (std::size_t piece = 0; piece < replicas_; ++piece) {
         if ((piece + progress_[gradient].hops[piece] + 1) % replicas_ == me) {
             allow_next_hop(gradient, piece);  // a hop into this replica
@@ -90,8 +90,8 @@ void RingReduction::add_hop(const Hop& hop, std::size_t made) const {
     const std::size_t from = (hop.piece + made) % replicas_;
     const std::size_t into = (from + 1) % replicas_;
     const std::array<float*, 2> sources = {replicas[from], replicas[into]};
-    // The last hop of every sum writes into replica 0. No other hop reads this memory any more, because the sum has
-    // been at replica 0 before, or ends there.
+    // The last hop of every sum writes into replica 0. No other hop reads these elements of replica 0 any more, because
+    // the sum has already passed replica 0, or ends there.
     add_up(sources, made + 2 == replicas_ ? replicas[0] : replicas[into], first, count);
 }
 

@@ -18,9 +18,9 @@ namespace rueda::training {
 /// complete, and the last hop writes it into the gradient of replica 0. So each replica only reads its own gradient and
 /// that of its neighbour, and each element is read 2 (K − 1) times and written K − 1 times.
 ///
-/// The hops into a replica are made by the thread of this replica: when it has a gradient, and at the end of its pass.
-/// A hop is made as soon as the two replicas have the gradient and the sum has come to the first one. So there are no
-/// rounds for which threads wait in their passes.
+/// The thread of a replica makes the hops into this replica: when the replica has a gradient, and at the end of its
+/// pass. A hop is possible as soon as both replicas have the gradient, and the sum has come to the first of them. The
+/// threads do not work in rounds, so no thread waits for another one within its pass.
 class RingReduction final : public LocalReduction {
 public:
     /// There are at least two replicas.
@@ -38,14 +38,14 @@ private:
     };
     /// The hops into one replica in this pass, in the order in which they became possible.
     struct Hops {
-        std::vector<Hop> possible;  ///< has memory for all hops of a pass
+        std::vector<Hop> possible;  ///< this vector has enough memory for all hops of a pass
         std::size_t taken = 0;
     };
     /// The state of a gradient in this pass.
     struct Progress {
         std::vector<std::uint8_t> arrived;  ///< for each replica, whether it has the gradient
-        std::vector<std::size_t> hops;      ///< for each piece, the hops that are made
-        std::size_t complete = 0;           ///< the pieces whose sum is complete
+        std::vector<std::size_t> hops;      ///< for each piece, the number of hops that were made
+        std::size_t complete = 0;           ///< the number of pieces whose sum is complete
     };
 
     [[nodiscard]] std::size_t first_of(std::size_t gradient, std::size_t piece) const noexcept;
@@ -62,7 +62,7 @@ private:
     std::condition_variable changed_;  // help_until_done() waits for it; arrive(), end_hop() and stop() wake it
     std::vector<Progress> progress_;
     std::vector<Hops> hops_;           ///< for each replica
-    std::size_t completed_count_ = 0;  ///< the gradients whose sum is complete
+    std::size_t completed_count_ = 0;  ///< the number of gradients whose sum is complete
     bool stopped_ = false;
 };
 

@@ -196,9 +196,9 @@ void read_tensor(const std::string& word, Case& c) {
     }
 }
 
-/// Reads the lines of the plan: `label operation seconds fewest most has_result bytes_between tensor tensor …`. If `operation` is
-/// `standing`, the line measures memory and CPU use, first of an idle rank and then of a waiting rank. Each of the two
-/// measurements takes `seconds`.
+/// Reads the lines of the plan: `label operation seconds fewest most has_result bytes_between tensor tensor …`. If
+/// `operation` is `standing`, the line measures memory and CPU use, first of an idle rank and then of a waiting rank.
+/// Each of the two measurements takes `seconds`.
 std::vector<Task> read_plan(const std::string& path) {
     std::ifstream file(path);
     std::vector<Task> tasks;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// The measuring loop, which is the same for all peers (the compared libraries). C++ peers use the class Peer, Python
-/// peers the C functions. The ranks synchronise and report their times on a board: shared memory that the conductor
-/// creates. So only the operation itself depends on the peer.
+/// peers the C functions. The ranks synchronise and report their times through the board: shared memory that the
+/// conductor (the script that starts the ranks) creates. So only the operation itself depends on the peer.
 #pragma once
 
 #include <cstddef>
@@ -62,13 +62,13 @@ struct Place {
 /// throws an exception on failure.
 void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before);
 
-/// place_from_conductor() returns rank and size if the conductor started the processes. bind_to_own_core() binds this
-/// rank to a core if there are enough cores.
+/// place_from_conductor() returns rank and size if the conductor (the script of the benchmark) started the processes
+/// without a launcher. bind_to_own_core() binds this rank to a core if there are enough cores.
 [[nodiscard]] Place place_from_conductor();
 void bind_to_own_core(const Place& place);
 
-/// Returns a buffer of `bytes` for each rank, in the board's memory, which all ranks can access. Only the crossing
-/// bound uses these buffers.
+/// Returns a buffer of `bytes` bytes for each rank, in memory that all ranks share. Only bound_peer.cpp uses these
+/// buffers.
 [[nodiscard]] std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes);
 /// Waits until every rank has called this function. While it waits, it first spins for a short time and then yields.
 /// With more ranks than cores it yields at once.

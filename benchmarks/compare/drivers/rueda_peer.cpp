@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Measures Rueda with tensors in private memory (`staged`) or in the arena (`resident`). A single tensor is reduced by
-// a blocking call, with a slot for the tensor's name. The tensors of a set are enqueued by name, as a trainer does, and
-// then awaited.
+// a blocking call that identifies it by a slot (a number). The tensors of a set are submitted by name, as a trainer
+// does, and then awaited.
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -115,7 +115,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // used by operations whose result is not in the input's memory
+    Buffer output_;  // the result of operations that do not write it into the input's memory
     std::optional<rueda::TensorView> output_view_;
 };
 

@@ -46,8 +46,8 @@ _DEFAULT = (Setting("default"),)
 
 
 class Family:
-    """A library. `ways` are its ways to reduce a set of tensors, which are all measured. Single tensors are measured
-    only with the first way."""
+    """A compared library. `ways` are its ways to reduce a set of tensors; all of them are measured. Single tensors are
+    measured only with the first way."""
 
     name: str
     ways: tuple[str, ...] = ("",)
@@ -150,7 +150,7 @@ class Rueda(Family):
         return super().can(way, case) and (way not in self.tunings or case.operation == BACKWARD)
 
     def standing_setting(self) -> Setting:
-        return Setting("without MPI")  # with MPI, MPI's memory would be measured, too
+        return Setting("without MPI")  # without MPI, because MPI's memory would be measured, too
 
 
 class SweptRueda(Rueda):

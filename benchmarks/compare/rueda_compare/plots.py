@@ -9,7 +9,8 @@ from typing import Any
 from .cases import size_text
 from .summary import Record
 
-# Rueda has one colour, and the bound is grey. Colour-blind readers can distinguish the other colours (Okabe and Ito).
+# Rueda has one colour, and the measured lower bound is grey. Colour-blind readers can distinguish the other colours
+# (Okabe and Ito).
 _STYLES: dict[str, dict[str, Any]] = {
     "rueda staged": {"color": "#D55E00", "marker": "o", "linestyle": "--", "linewidth": 2},
     "rueda resident": {"color": "#D55E00", "marker": "o", "linewidth": 2},
@@ -100,7 +101,8 @@ def _bars(plt: Any, rows: Sequence[Record], title: str) -> Any:
 
 
 def _sweep(plt: Any, rows: Sequence[Record], title: str) -> Any:
-    """Draws a panel for each kind of memory: the time over the hold time, with a line for each fusion threshold."""
+    """Draws a panel for each kind of memory. It shows how the time depends on the hold time, with a line for each
+    fusion threshold."""
     memories = list(dict.fromkeys(entry["load"]["tuning"]["memory"] for entry in rows))
     figure, axes = plt.subplots(1, len(memories), figsize=(6 * len(memories), 4.8), layout="constrained", squeeze=False)
     for axis, memory in zip(axes[0], memories):

@@ -81,8 +81,8 @@ private:
     State state_ = State::unconnected;
     Refusal refusal_;
     std::string own_failure_;            // why this member cannot share memory
-    std::optional<ExportedMemory> own_;  // nothing before the first exchange, and after a refusal
-    std::vector<Peer> peers_;            // by member; the entry of this member has no address
+    std::optional<ExportedMemory> own_;  // this member's memory; empty before the first exchange, and after a refusal
+    std::vector<Peer> peers_;            // one for each member; the entry of this member itself has no address
     std::array<std::vector<std::byte*>, kSlots> slots_;
     std::vector<std::uint64_t> opened_by_;  // the processes that may have opened this member's memory
     bool keeps_ = false;

@@ -49,7 +49,8 @@ Result<ExportedMemory> IpcDevice::allocate(std::size_t bytes) {
         return device_->failure_of("cuMemAlloc", result);
     }
     if (const CudaResult result = api.ipc_get_memory_handle(&memory.handle, memory.address); result != kCudaSuccess) {
-        static_cast<void>(api.memory_free(memory.address));  // no process has a handle to this memory
+        static_cast<void>(api.memory_free(memory.address));  // freeing is safe here: no other process has a handle to
+                                                             // this memory
         return device_->failure_of("cuIpcGetMemHandle", result);
     }
     return memory;
@@ -71,8 +72,8 @@ Result<DeviceAddress> IpcDevice::open(const CudaIpcMemory& handle) {
         return device_->failure_of("cuCtxPushCurrent", scope.error());
     }
     DeviceAddress address = 0;
-    // With this flag the driver enables the access to another device's memory. The function requires this flag, and has
-    // no other.
+    // cuIpcOpenMemHandle() requires this flag, and has no other flag. It makes the driver enable the access to another
+    // device's memory.
     const CudaResult result = api.ipc_open_memory_handle(&address, handle, kIpcLazyEnablePeer);
     if (result != kCudaSuccess) {
         return device_->failure_of("cuIpcOpenMemHandle", result);

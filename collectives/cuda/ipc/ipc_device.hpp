@@ -54,7 +54,8 @@ public:
 
     /// Returns memory of exactly `bytes` bytes: new memory, or memory of a set that has ended.
     [[nodiscard]] Result<ExportedMemory> take(std::size_t bytes);
-    /// Gives memory back that these processes may have open. No work of this process may use it any more.
+    /// Gives memory back. The processes `opened_by` may still have it open. No work of this process may use the memory
+    /// any more.
     void give_back(ExportedMemory memory, std::vector<std::uint64_t> opened_by) noexcept;
 
     /// Opens memory of another process, on this device or another one.
@@ -65,13 +66,14 @@ public:
 
     /// The tokens of the memory that this process closed last. The remaining entries are 0.
     [[nodiscard]] Tokens closed() const;
-    /// Records that process `process` has told these tokens: it has closed the memory.
+    /// Records that process `process` has sent these tokens, so it has closed the memory that the tokens stand for.
     void note_closed(std::uint64_t process, std::span<const std::uint64_t> tokens);
 
 private:
     struct Retired {
         ExportedMemory memory;
-        std::vector<std::uint64_t> opened_by;  // the processes that have not told this memory's token yet
+        std::vector<std::uint64_t> opened_by;  // the processes that have not sent this memory's token yet, and may
+                                               // still have the memory open
     };
     [[nodiscard]] Result<ExportedMemory> allocate(std::size_t bytes);
 
@@ -81,7 +83,7 @@ private:
     CudaStream stream_ = nullptr;
     std::vector<Retired> retired_;
     Tokens closed_{};
-    std::size_t closed_count_ = 0;  // how many blocks of memory were ever closed
+    std::size_t closed_count_ = 0;  // how many blocks of memory this process has closed so far
     std::uint64_t exports_ = 0;
 };
 

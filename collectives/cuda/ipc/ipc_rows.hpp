@@ -19,7 +19,7 @@
 namespace rueda::collectives::cuda {
 
 struct IpcRows {
-    /// A range of a member's input that this member wants.
+    /// A range of some member's input that this rank needs.
     struct Wanted {
         std::uint32_t member = 0;  ///< not used in a reducescatter, because it combines all members' inputs
         std::uint64_t begin = 0;   ///< where the range begins in the member's input, in bytes

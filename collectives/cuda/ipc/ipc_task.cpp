@@ -13,7 +13,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// How long the destructor of a task sleeps between two questions to the driver.
+/// How long the destructor of a task sleeps before it asks the driver again whether the kernels are done.
 constexpr std::chrono::microseconds kKernelPause{50};
 
 using PieceNumber = std::array<std::byte, sizeof(std::uint64_t)>;
@@ -187,7 +187,9 @@ void IpcTask::begin_measuring(CudaStream stream) {
         return;
     }
     const auto end_turn = [this](Device* of) { of->end_turn(this); };
-    const std::unique_ptr<Device, decltype(end_turn)> turn(&device, end_turn);  // also if there is no memory
+    const std::unique_ptr<Device, decltype(end_turn)> turn(&device, end_turn);  // gives the turn back, even if
+                                                                                // begin_timed() throws because memory
+                                                                                // ran out
     begun_ = device.begin_timed(stream);
 }
 
@@ -266,7 +268,8 @@ bool IpcTask::wait_for_kernels() noexcept {
         }
         std::this_thread::sleep_for(kKernelPause);
     }
-    return failure_.is_ok();  // a failed round may have put kernels into the stream, with no event behind them
+    return failure_.is_ok();  // after a failure the answer is false: kernels of the failed round may be in the stream,
+                              // with no event behind them
 }
 
 }  // namespace rueda::collectives::cuda

@@ -40,11 +40,11 @@ struct IpcSizes {
 ///     met         the host of each member has seen the end of this kernel, and the members have told each other
 ///     combined    each member's kernel reads the slots of all members, and writes the member's outputs
 ///
-/// Piece n uses slot n mod 2, and the numbering continues from batch to batch. In one *round* a member puts "combine
-/// piece n − 1" and "fill piece n" into the stream, and an event behind both. When the host has seen the event, the
-/// member *meets* the others: it waits until all members have come to the same round. So when the members have met for
-/// piece n, all members have combined piece n − 1, and its slot is free for piece n + 1. The members therefore meet
-/// only once for each piece.
+/// Piece n uses slot n mod 2, and the numbering continues from batch to batch. In one *round* a member puts the kernels
+/// "combine piece n − 1" and "fill piece n" into the stream, and then an event. When the host has seen the event, the
+/// member *meets* the others: it waits until all members have come to the same round. At that time, all members have
+/// also combined piece n − 1, so the slot of piece n − 1 is free for piece n + 1. The members therefore meet only once
+/// for each piece.
 ///
 /// The device never waits for another process: not for an event of another process, and not for a flag in memory. If a
 /// member dies, the others wait on the host, where the abort ends the wait.
@@ -63,18 +63,22 @@ public:
     IpcTask(const IpcTask&) = delete;
     IpcTask& operator=(const IpcTask&) = delete;
 
-    /// Whether this task moves the batch. All members get the same answer. It is false for small batches, for Adasum,
-    /// for a batch with a tensor for which a member has called join(), and after a refusal. It is also false if the
-    /// members do not share one arena, for example in containers on one machine. In that case, a member does not know
-    /// whether the members outside of its own arena have called join().
+    /// Whether this task moves the batch. All members get the same answer. The answer is false in these cases:
+    /// - the batch is small, or uses Adasum;
+    /// - a member has called join() for a tensor of the batch;
+    /// - a member cannot share memory (refusal());
+    /// - the members do not share one arena, for example in containers on one machine. A member then does not know
+    ///   whether the members outside of its own arena have called join().
     [[nodiscard]] bool takes(const DeviceBatch& batch) const;
     /// `batch`'s spans must stay valid until the task is done. If refusal() has a reason when the task is done, the
     /// task has moved nothing.
     void begin(const DeviceBatch& batch);
     StepResult step() override;
-    /// Sets whether the end events of the next batches also measure the time from the first kernel to the last.
+    /// If `measures` is true, the end events of the next batches also record the time from the first kernel to the
+    /// last.
     void measure(bool measures) { measures_ = measures; }
-    /// Which member cannot share memory, and why. The reason is empty if all can, or if no batch was started.
+    /// Which member cannot share memory, and why. The reason is empty if all members can share memory, or if no batch
+    /// was started.
     [[nodiscard]] const IpcConnection::Refusal& refusal() const { return connection_.refusal(); }
     [[nodiscard]] LaunchPhase phase() const;
     /// The event behind the last batch; null before the first one.
@@ -107,8 +111,8 @@ private:
     IpcConnection connection_;
     DeviceBatch batch_;
     ReadyEvents ready_;
-    StagingPlan plan_;  // for an operation that can be divided at any element
-    IpcRows rows_;      // for an operation that moves rows
+    StagingPlan plan_;  // the pieces of an operation that can be divided at any element
+    IpcRows rows_;      // the pieces of an operation that moves rows
     std::size_t pieces_ = 0;
     State state_ = State::done;
     std::size_t next_ = 0;      // the piece of this batch that is filled next

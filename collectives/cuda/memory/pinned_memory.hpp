@@ -21,7 +21,7 @@ public:
     /// Registers the memory. Returns ResourceExhausted if the driver cannot pin it.
     [[nodiscard]] static Result<std::unique_ptr<PinnedMemory>> pin(std::shared_ptr<Device> device, std::byte* memory,
                                                                    std::size_t bytes);
-    /// Use pin(). The memory is registered.
+    /// For pin() only: the memory must be registered already. Other code calls pin().
     RegisteredMemory(std::shared_ptr<Device> device, std::byte* memory) : device_(std::move(device)), memory_(memory) {}
 
     Status note_work(void* stream) override;
@@ -32,8 +32,8 @@ private:
     const std::shared_ptr<Device> device_;
     std::byte* const memory_;
     std::mutex mutex_;                  // guards the next members
-    std::vector<DeviceEventPtr> work_;  // the ends of work that may still use the memory
-    Status unknown_work_;  // a failure of note_work(): nobody learns when that work ends, so the memory is never idle
+    std::vector<DeviceEventPtr> work_;  // events at the ends of the work that may still use the memory
+    Status unknown_work_;  // a failure of note_work(): the end of that work is unknown, so the memory is never idle
 };
 
 }  // namespace rueda::collectives::cuda

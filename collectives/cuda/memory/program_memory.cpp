@@ -57,7 +57,8 @@ Result<std::byte*> ProgramMemory::allocate(const std::shared_ptr<Device>& device
     RUEDA_RETURN_IF_FAILED(allocate_block(*block, bytes));
     std::byte* const begin = block->begin;
     const DeviceMemoryPtr owned(block.release(), [self = shared_from_this()](const Block* unused) {
-        self->note_unused(BlockPtr(const_cast<Block*>(unused)));  // the block was created without const, above
+        self->note_unused(BlockPtr(const_cast<Block*>(unused)));  // removing const is correct: the block was created as
+                                                                  // a non-const object, above
     });
     const std::scoped_lock lock(mutex_);
     blocks_.emplace(begin, owned);
@@ -80,7 +81,7 @@ bool ProgramMemory::give_back(const void* memory) {
     }
     block->is_given_back.store(true, std::memory_order_relaxed);
     block.reset();
-    // Nothing wakes a thread when the device reaches an event, so the thread asks again.
+    // Nothing wakes a thread when the device reaches an event, so this thread asks the driver again and again.
     const auto limit = std::chrono::steady_clock::now() + kFreePatience;
     for (free_unused(); unused_count_.load(std::memory_order_relaxed) != 0; free_unused()) {
         if (std::chrono::steady_clock::now() >= limit) {
@@ -113,7 +114,8 @@ void ProgramMemory::note_unused(BlockPtr block) noexcept {
     }
 }
 
-/// Whether the device has done all work that may use the block. After an error of the device, the answer stays no.
+/// Whether the device has done all work that may use the block. After an error of the device, this function always
+/// returns false.
 bool ProgramMemory::can_free(Block& block) const {
     if (!block.is_recorded) {
         const auto recorded = block.owner->record_all(this, block.after);
@@ -130,7 +132,7 @@ void ProgramMemory::free_block(const Block& block) noexcept {
     const RelaxedCapture relaxed(device.api());
     const ContextScope scope(device.api(), device.context());
     if (scope.error() != kCudaSuccess) {
-        return;  // the process is ending, or the device has failed
+        return;  // the memory cannot be freed, because the process is ending or the device has failed
     }
     if (block.nccl != nullptr) {
         static_cast<void>(block.nccl->api.free_memory(block.begin));

@@ -59,8 +59,9 @@ private:
     std::map<const std::byte*, DeviceMemoryPtr> blocks_;
     std::vector<BlockPtr> unused_;
     // The numbers of blocks in `blocks_` and in `unused_`. The accesses are relaxed. If a reader of `unused_count_`
-    // misses a change, the reader's next call frees the block. A reader of `block_count_` looks for an address that
-    // allocate() returned, and allocate() counts a block before it returns.
+    // misses a change, the reader frees the block at its next call. A reader of `block_count_` misses no block that
+    // matters to it: it looks for an address that allocate() has returned, and allocate() counts the block before it
+    // returns.
     std::atomic<std::size_t> block_count_{0};
     std::atomic<std::size_t> unused_count_{0};
 };

@@ -50,7 +50,8 @@ WaitingAborts& waiting_aborts() {
     return *waiting;
 }
 
-/// Takes the first waiting communicator, and all others that can be aborted in one group with it.
+/// Removes communicators from the list of those that wait for an abort: the first one, and all others that can be
+/// aborted in one group with it.
 std::vector<StartedAbortPtr> take_waiting_aborts() {
     WaitingAborts& waiting = waiting_aborts();
     const std::scoped_lock lock(waiting.mutex);

@@ -163,8 +163,8 @@ void Planner::plan_packed(const Segment& segment, std::size_t offset) {
     }
 }
 
-/// If ranges that are neighbours in scratch memory have the same pattern, one fill writes all of them. So a pack needs
-/// only one fill.
+/// One fill writes all neighbouring ranges of scratch memory that have the same pattern. So a pack (tensors that are
+/// reduced together) needs only one fill.
 void Planner::fill_neutral(const Segment& segment, std::size_t offset, std::size_t bytes) {
     const auto before = std::find_if(plan_.fills.begin(), plan_.fills.end(), [&](const NeutralFill& fill) {
         return fill.offset + fill.bytes == offset && fill.dtype == segment.dtype && fill.op == segment.reduce_op;

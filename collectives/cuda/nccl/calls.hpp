@@ -30,8 +30,8 @@ struct NcclCall {
     Kind kind = Kind::all_reduce;
     NcclType type = kNcclUint8;
     NcclReduction reduction = kNcclSum;
-    int factor = -1;  ///< the index of the factor that replaces `reduction`; −1 if there is none
-    int peer = -1;    ///< the root, or the other member
+    int factor = -1;  ///< the index of the NcclFactor to use instead of `reduction`; −1 if there is none
+    int peer = -1;    ///< the root of a broadcast or a reduce, or the other member of a send or a receive
     std::size_t count = 0;
     Place input{};
     Place output{};
@@ -45,7 +45,8 @@ struct NcclFactor {
     friend bool operator==(const NcclFactor&, const NcclFactor&) = default;
 };
 
-/// Scratch memory in which a member that has joined contributes neutral elements.
+/// Scratch memory that is filled with neutral elements (for example zeros for a sum), as the contribution of a member
+/// that has called join().
 struct NeutralFill {
     std::size_t offset = 0;
     std::size_t bytes = 0;
@@ -53,7 +54,7 @@ struct NeutralFill {
     ReduceOp op = ReduceOp::sum;
 };
 
-/// This rank's own part of an exchange. The stream copies it, because NCCL is not needed for it.
+/// The part of an exchange that this rank sends to itself. A copy in the stream moves it, without NCCL.
 struct OwnCopy {
     std::byte* from = nullptr;
     std::byte* to = nullptr;

@@ -57,7 +57,7 @@ StepResult LaunchTask::step() {
     return phase_ == Phase::done ? StepResult::done : StepResult::polling;
 }
 
-/// Returns false if the batch must wait.
+/// Begins to put the batch's work into the stream. Returns false if the batch must wait.
 Result<bool> LaunchTask::begin_launch() {
     RUEDA_RETURN_IF_FAILED(planned_);
     auto prepared = registrations_.prepare(batch_.memory);
@@ -111,7 +111,8 @@ Status LaunchTask::wait_for_tensors(CudaStream stream) {
     for (const DeviceEventPtr& event : batch_.ready) {
         if (event != nullptr && event.get() != last) {
             RUEDA_RETURN_IF_FAILED(event->make_wait({device_.ordinal(), stream}));
-            last = event.get();  // all tensors of a group have the same event
+            last = event.get();  // tensors of a group come one after the other and have the same event, so one wait is
+                                 // enough for them
         }
     }
     return {};
@@ -182,8 +183,8 @@ Status LaunchTask::create_reductions() {
     return {};
 }
 
-/// Every group is ended, also after an error: the group belongs to the thread, and the thread's next group would
-/// otherwise never end.
+/// Calls NCCL's functions in one group (ncclGroupStart, ncclGroupEnd). The group is ended also after an error.
+/// Otherwise the thread's next group would be nested in this one and would never end.
 Status LaunchTask::call_nccl(CudaStream stream) {
     if (const NcclResult result = nccl_->group_start(); result != kNcclSuccess) {
         return nccl_error("ncclGroupStart", result);

@@ -29,8 +29,8 @@ namespace rueda::collectives::cuda {
 ///     has_failed       the task cannot continue
 ///
 /// Nothing may be put into the stream, and no function of NCCL may be called on this communicator, while NCCL is in
-/// progress (NCCL User Guide, "Group Calls" and ncclCommInitRankConfig, on blocking = 0). An event that is recorded too
-/// early would stand before NCCL's work.
+/// progress (NCCL User Guide, "Group Calls" and ncclCommInitRankConfig, on blocking = 0). An event that is recorded
+/// during this time could come before NCCL's work in the stream.
 ///
 /// Threads: one at a time.
 class LaunchTask final : public Task {
@@ -42,13 +42,14 @@ public:
     void set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing);
     void begin(const DeviceBatch& batch);
     StepResult step() override;
-    /// Sets whether the end events of the next batches also measure when the device does the batches' work.
+    /// If `measures` is true, the end events of the next batches also record when the device does the work of the
+    /// batch.
     void measure(bool measures) { measures_ = measures; }
 
     [[nodiscard]] const Status& failed() const { return failure_; }
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
     [[nodiscard]] DeviceCall last_call() const;
-    /// True if NCCL has ended everything that this task began. Only then may NCCL's functions be called.
+    /// Whether NCCL has ended everything that this task began. Only then may NCCL's functions be called.
     [[nodiscard]] bool is_idle() const { return phase_ == Phase::done || phase_ == Phase::waits_for_turn; }
     [[nodiscard]] bool waits_for_turn() const { return phase_ == Phase::waits_for_turn; }
     /// The memory that the communicator has registered. It may be used only while is_idle() is true.
@@ -86,7 +87,7 @@ private:
     DeviceBatch batch_;
     CallPlan plan_;
     DeviceAddress scratch_ = 0;
-    std::vector<NcclReduction> reductions_;  // one for each factor of the plan
+    std::vector<NcclReduction> reductions_;  // a reduction of NCCL for each factor of the plan
     std::vector<ops::cuda::BatchItem> items_;
     Status planned_;
     Status failure_;

@@ -61,7 +61,8 @@ Result<LoadedNccl> use_library(void* library, const std::string& name) {
                        kHowToGetNccl);
     }
     loaded.path = file_of(get_version, name);
-    // The version is checked first: if functions are missing, an old version is the reason that helps the user.
+    // The version is checked before the functions: if an old version lacks functions, the error should name the
+    // version, because this helps the user more.
     reinterpret_cast<NcclResult (*)(int*)>(get_version)(&loaded.version);
     RUEDA_RETURN_IF_FAILED(check_nccl_version(loaded.version, loaded.path));
     RUEDA_RETURN_IF_FAILED(

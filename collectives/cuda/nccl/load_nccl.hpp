@@ -21,9 +21,9 @@ struct LoadedNccl {
     std::string notice{};  ///< known bugs of this version, and what else the user should know; empty: nothing
 };
 
-/// The oldest version that Rueda uses. Rueda aborts communicators when a rank dies. Non-blocking communicators, which
-/// can be aborted while they connect, came with 2.14, and aborts had known hangs in the versions after it
-/// (github.com/NVIDIA/nccl/issues/863 and 992). PyTorch 2.1 came with 2.18.
+/// The oldest version that Rueda uses. Rueda aborts communicators when a rank dies. A communicator can be aborted while
+/// it connects only if it is non-blocking, which is possible from 2.14 on. In the versions after 2.14, some aborts hang
+/// (github.com/NVIDIA/nccl/issues/863 and 992). PyTorch 2.1 contains 2.18.
 inline constexpr int kOldestNccl = 21800;
 /// From this version on, two members may share a device, if NCCL_MULTI_RANK_GPU_ENABLE=1 is set.
 inline constexpr int kNcclSharesDevices = 23000;
@@ -50,8 +50,8 @@ struct NcclSearch {
 };
 [[nodiscard]] NcclSearch search_of_this_process(const std::string& setting);
 
-/// Returns the names to try if no NCCL is loaded yet, in order; pure. A name without a folder is for the system's
-/// loader.
+/// Returns the file names to try, in this order, if no NCCL is loaded yet. The system's loader searches for a name
+/// without a folder. Pure function.
 ///
 /// 1. The path in the setting. If it is set, nothing else is tried.
 /// 2. The package nvidia-nccl of the Python installations ("site-packages") from which libraries were loaded into this

@@ -32,7 +32,8 @@ std::uint64_t number_of_text(std::string_view text) {
 
 std::uint64_t random_number() {
     std::uint64_t number = 0;
-    // Without random bytes, the pid and the host still distinguish all processes outside of containers.
+    // If there are no random bytes, the pid and the host are used; they still distinguish all processes outside of
+    // containers.
     return ::getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;
 }
 
@@ -44,7 +45,7 @@ ProcessIdentity identity_of_this_process() {
     std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
     const char* const shares =
         std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");  // NOLINT(concurrency-mt-unsafe): Rueda sets no variables
-    // The pid distinguishes a process from one that it was forked from.
+    // The pid distinguishes a forked process from its parent.
     return {.host = number_of_text(boot_id),
             .process = random + static_cast<std::uint64_t>(::getpid()),
             .shares_device = shares != nullptr && std::string_view(shares) == "1"};

@@ -34,8 +34,8 @@ const char* name_of_nccl_result(NcclResult result) {
 Status nccl_failure(const NcclApi& api, const char* call, NcclResult result, NcclCommunicator communicator,
                     const FailedMember& where) {
     const char* const text = api.get_error_string(result);
-    // The last error belongs to the process, so it may come from another communicator. This error nevertheless helps
-    // the user most.
+    // NCCL keeps the text of the last error for the whole process, so the text may come from another communicator.
+    // Still, this text helps the user most.
     const char* const last = api.get_last_error(communicator);
     const std::string detail = last == nullptr || *last == '\0' ? "" : "; NCCL's last error: " + base::printable(last);
     return failure(ErrorCode::aborted,

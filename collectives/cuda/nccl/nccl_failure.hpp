@@ -11,10 +11,10 @@ namespace rueda::collectives::cuda {
 
 /// The member whose call failed.
 struct FailedMember {
-    std::uint32_t member = 0;  ///< the number in the process set, for NCCL
+    std::uint32_t member = 0;  ///< the member's number in the process set, which NCCL uses
     std::uint32_t members = 1;
     int device = -1;
-    std::int32_t rank = 0;  ///< the rank in the job, for texts
+    std::int32_t rank = 0;  ///< the member's rank in the job, for error texts
 };
 
 /// Whether the function was called successfully. A function of a non-blocking communicator may still be in progress.
@@ -30,7 +30,7 @@ struct FailedMember {
                                   NcclCommunicator communicator, const FailedMember& where);
 
 /// Whether NCCL still works on a call of a non-blocking communicator. If the communicator has an asynchronous error,
-/// returns this error; `what` says for the error's text what failed.
+/// returns this error. `what` becomes a part of the error's text, and says what failed.
 [[nodiscard]] Result<bool> is_in_progress(const NcclApi& api, NcclCommunicator communicator, const char* what,
                                           const FailedMember& where);
 

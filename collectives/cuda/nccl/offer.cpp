@@ -61,7 +61,7 @@ UuidKey key_of(const CudaUuid& uuid) {
     return key;
 }
 
-/// The members' offers, and the members' names for messages.
+/// The offers of all members, and the names that messages use for the members.
 struct Members {
     const std::vector<Participant>& all;
     std::span<const std::int32_t> ranks;
@@ -71,7 +71,7 @@ struct Members {
     }
 };
 
-/// All members must have the same setting, because all of them must take the same way.
+/// All members must have the same setting, because all of them must move tensors in the same way.
 Status check_paths(const Members& members) {
     for (std::size_t member = 1; member < members.all.size(); ++member) {
         if (members.all[member].path != members.all[0].path) {
@@ -117,7 +117,8 @@ Status check_versions(const Members& members) {
 
 /// Two members may share a device under three conditions: the version of NCCL allows this, the user has agreed, and the
 /// members are separate processes. Members in one process share one stream of the device. In this stream, the work of
-/// the first member would wait for work of the second member, which stands behind it.
+/// the first member would wait for work of the second member that comes later in the same stream, and so would never
+/// end.
 Status check_pair(const Members& members, const Participant& other, const Participant& one) {
     const std::int32_t version = members.all[0].nccl_version;
     const std::string pair = fmt::format("ranks {} (its GPU {}) and {} (its GPU {}), which share the device {}",

@@ -30,7 +30,7 @@ struct Participant {
     NcclUniqueId id{};
     DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with the value `host`, the
                                               ///< member does not use NCCL
-    bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or will perhaps do so
+    bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or may use it there later
     /// Another process set in which the member uses NCCL without a launch order (NcclSets); −1 if there is none.
     std::int32_t unordered_set = -1;
     std::string refusal{};  ///< why the member cannot use NCCL; empty if it can
@@ -39,13 +39,14 @@ struct Participant {
 /// How the members move tensors.
 struct Decision {
     bool uses_nccl = false;
-    std::int32_t nccl_version = 0;  ///< of all members, if NCCL is used
-    bool shares_devices = false;    ///< whether NCCL connects members on one device, which it calls experimental
+    std::int32_t nccl_version = 0;  ///< the version that all members have, if NCCL is used
+    bool shares_devices = false;    ///< whether NCCL connects members that share a device (NCCL calls this
+                                    ///< experimental)
     bool has_order = false;         ///< whether the set's batches have a place in the launch order of all process sets
     bool uses_ipc = false;          ///< large tensors move through device memory that the members share by CUDA IPC
     NcclUniqueId id{};              ///< the identifier of NCCL's communicator
     std::string reason{};           ///< why NCCL is not used, and what to do for more speed
-    std::string ipc_refusal{};      ///< if the setting allows CUDA IPC, the reason why it is not used either
+    std::string ipc_refusal{};      ///< if the setting allows CUDA IPC: why CUDA IPC is not used
     /// True if the only reason against NCCL is that another set of a member has no launch order yet. The members then
     /// exchange offers again later.
     bool may_change = false;

@@ -43,13 +43,13 @@ inline constexpr std::size_t kPackAlignment = 16;
 
 /// The tensors that could be packed together.
 struct Pack {
-    NcclCall call{};  ///< the call for the whole pack; Packs::place() sets the places
+    NcclCall call{};  ///< the call for the whole pack; Packs::place() sets its input and output
     std::size_t tensors = 0;
     std::size_t bytes = 0;  ///< the sum of packed_size()
     std::size_t next = 0;   ///< where in scratch memory the next tensor begins
 };
 
-/// Whether two calls differ only in their tensors.
+/// Whether two calls are equal except for their tensors, so that one call can reduce both tensors.
 [[nodiscard]] bool are_alike(const NcclCall& one, const NcclCall& other);
 
 /// Returns the time that packing saves minus the time that it costs, in nanoseconds. A pack with only one tensor counts

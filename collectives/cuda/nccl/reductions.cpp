@@ -18,7 +18,7 @@ constexpr double kMostFactorError = 0.01;
 
 /// The format of a floating-point type.
 struct FloatFormat {
-    int mantissa_bits;  ///< without the leading one, which the format does not store
+    int mantissa_bits;  ///< the bits of the mantissa that are stored; the leading one is not stored
     int exponent_bits;
 };
 
@@ -74,7 +74,7 @@ struct RoundedFactor {
     double value = 0;
 };
 
-/// Rounds a finite value to a format, to nearest even, once.
+/// Rounds a finite value to a format in a single step: to nearest, and ties to even.
 RoundedFactor round_to(double value, FloatFormat format) {
     const int bias = (1 << (format.exponent_bits - 1)) - 1;
     const std::uint64_t sign =
@@ -84,10 +84,11 @@ RoundedFactor round_to(double value, FloatFormat format) {
     }
     int exponent = 0;
     std::frexp(value, &exponent);  // |value| is in [2^(exponent − 1), 2^exponent)
-    const int lowest = std::max(exponent - 1, 1 - bias) - format.mantissa_bits;  // the exponent of the last bit
+    const int lowest = std::max(exponent - 1, 1 - bias) - format.mantissa_bits;  // the exponent of the mantissa's last
+                                                                                 // bit
     const double steps = std::nearbyint(std::ldexp(std::fabs(value), -lowest));
     const double rounded = std::ldexp(steps, lowest);
-    if (rounded >= std::ldexp(1.0, bias) * 2) {  // for float64 this is infinity, which no finite value reaches
+    if (rounded >= std::ldexp(1.0, bias) * 2) {  // for float64 this limit is infinite, so no finite value reaches it
         return {sign | (((std::uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits),
                 std::copysign(INFINITY, value)};
     }

@@ -19,9 +19,9 @@ namespace rueda::collectives::cuda {
 ///
 /// NCCL demands that either all members pass registered memory to a function, or none (NCCL User Guide, "User Buffer
 /// Registration"). Each member therefore knows, before a batch, whether all members use memory of NCCL for a tensor
-/// (TensorMemory::use). The first time that all members do, each member registers its memory. If TensorMemory::use is
-/// ever NcclMemory::some, the communicator registers nothing from then on. The value is the same on all members, so all
-/// of them stop at the same batch.
+/// (TensorMemory::use). When all members do so for the first time, each member registers its memory. When only some
+/// members do (NcclMemory::some), the communicator registers no memory from then on. The value is the same on all
+/// members, so all of them stop at the same batch.
 ///
 /// Threads: one at a time, and only while NCCL does not work on a call of the communicator.
 class Registrations {

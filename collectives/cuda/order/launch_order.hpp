@@ -22,15 +22,16 @@ namespace rueda::collectives::cuda {
 ///    the member's process has seen.
 /// 2. The members of the set exchange their proposals. The highest proposal is the batch's *agreed number* on all
 ///    members.
-/// 3. A device launches the batch with the lowest agreed number. It first waits while any other batch has a proposal
-///    that is lower than this number, but has no agreed number yet. An agreed number is never lower than the proposals
-///    for the batch, so no later batch can come in front of a batch that was launched.
+/// 3. A device launches the batch with the lowest agreed number. But first it waits for each other batch that has no
+///    agreed number yet and whose proposal is lower, because that batch could come first. A batch's agreed number is
+///    never lower than its proposals, so no batch can later come before a batch that was launched.
 ///
 /// Equal numbers of two sets are ordered by the numbers of the sets. Sets that have a member in common have different
 /// numbers.
 ///
-/// The process has one count of numbers for all its devices. A program can make a batch on one device wait for the end
-/// of a batch on another device. The waiting batch then has the higher number, as if both batches were in one stream.
+/// All devices of the process share one counter of numbers. The reason: a program can make a batch on one device wait
+/// for the end of a batch on another device. With one counter, the waiting batch has the higher number, as if both
+/// batches were in one stream.
 ///
 /// Threads: any thread may call any function.
 class LaunchOrder {
@@ -44,8 +45,8 @@ public:
     /// the process set of another batch if that batch comes first, or could come first because its number is not agreed
     /// yet. The owner must have called agree().
     [[nodiscard]] std::optional<std::int32_t> awaited(const void* owner) const;
-    /// Ends the owner's entry, because its batch was launched or will never be launched. Does nothing if the owner has
-    /// no batch.
+    /// Removes the owner's batch from the order, because the batch was launched or will never be launched. Does nothing
+    /// if the owner has no batch.
     void leave(const void* owner) noexcept;
 
 private:

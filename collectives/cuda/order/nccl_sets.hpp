@@ -9,14 +9,14 @@
 
 namespace rueda::collectives::cuda {
 
-/// The process sets of several ranks in which this process uses NCCL, or offers to use it.
+/// The list of process sets (with more than one rank) in which this process uses NCCL, or offers to use it.
 ///
 /// If a rank uses NCCL in several sets, their batches need an order (LaunchOrder), and each batch then costs an
-/// exchange between the members. A set gets no order if, when it connects, none of its members uses NCCL in another
-/// set. Suppose that a second set connects later and has a member in common with the first set. The second set cannot
-/// use NCCL at first. It asks the first set to begin an order. From time to time, the members of a set without an order
-/// tell each other whether they were asked (OrderTask). If one of them was asked, all of them begin an order at the
-/// same batch.
+/// exchange between the members. To avoid this cost, a set connects without an order if none of its members uses NCCL
+/// in another set at that time. Suppose that a second set connects later and has a member in common with the first set.
+/// The second set cannot use NCCL at first. It asks the first set to begin an order. From time to time, the members of
+/// a set without an order tell each other whether they were asked (OrderTask). If one of them was asked, all of them
+/// begin an order at the same batch.
 ///
 /// Threads: any thread may call any function.
 class NcclSets {
@@ -30,20 +30,21 @@ public:
     };
     /// The part of an offer in which a rank describes its other sets to the other members of a set.
     struct Others {
-        bool any = false;                             ///< whether there are any
+        bool any = false;                             ///< whether the rank has any other sets
         std::optional<std::int32_t> without_order{};  ///< one of these other sets that has no launch order
     };
 
     /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to
-    /// begin an order. Returns facts about these other sets. Until decide(), the added set counts as a set with an
-    /// order if there are other sets or `expects_others` is true: in this case the members will use NCCL with an order,
-    /// or not use NCCL. In all other cases the added set counts as a set without an order.
+    /// begin an order. Returns facts about these other sets. Only decide() says whether the added set has an order.
+    /// Until then, the set counts as a set with an order if there are other sets or `expects_others` is true, because
+    /// its members then use NCCL with an order or not at all. Otherwise it counts as a set without an order.
     [[nodiscard]] Others add(const Use& use, bool expects_others);
-    /// Records that the members have decided for NCCL.
+    /// Records that the members of the set have decided to use NCCL, with or without a launch order.
     void decide(const void* owner, bool has_order);
     /// Whether another set has asked this set to begin a launch order.
     [[nodiscard]] bool is_asked(const void* owner);
-    /// Records that the rank does not use NCCL in this set, or no longer uses it. Does nothing if there is no such use.
+    /// Records that the rank does not use NCCL in this set, or no longer uses it. Does nothing if the set is not in the
+    /// list.
     void remove(const void* owner) noexcept;
 
 private:

@@ -85,7 +85,8 @@ StepResult OrderTask::step_exchange() {
     }
 }
 
-/// The thread that steps this task also steps the batches that go first, so it need not be woken.
+/// Checks whether the batch may be launched now. The same thread also steps the batches that go first, so nothing has
+/// to wake it when they are launched.
 StepResult OrderTask::look() {
     last_work_ = StepWork::device_wait;
     const auto awaited = order_->awaited(this);

@@ -23,16 +23,16 @@ namespace rueda::collectives::cuda {
 ///     waiting    batches of other sets go first
 ///     entered    the task is done, and the batch keeps its place until leave()
 ///
-/// A batch that was entered on one member can hold back the batches of other sets on this member's device, until the
-/// members have exchanged their proposals. Therefore a member that has not entered the batch yet must not be blocked in
-/// a wait for a device. No member is blocked in this way if the set's last batch was done as soon as its work was
-/// launched. After any other batch, the members first meet (wait for each other).
+/// Why the members may have to wait for each other ("meet") first: a batch that was entered on one member can hold back
+/// the batches of other sets on this member's device, until the members have exchanged their proposals. So until then,
+/// no other member may be blocked in a wait for a device. This cannot happen if the set's last batch was done as soon
+/// as its work was launched. After any other batch, the members meet.
 ///
 /// Threads: one at a time.
 class OrderTask final : public Task {
 public:
-    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` is the owner under which `sets`
-    /// knows this rank's part in the set.
+    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` is NcclSets::Use::owner of this
+    /// rank's entry for the set in `sets`.
     OrderTask(std::shared_ptr<LaunchOrder> order, std::shared_ptr<NcclSets> sets, const void* use, Communicator& host,
               int device, std::int32_t set)
         : order_(std::move(order)), sets_(std::move(sets)), use_(use), host_(host), device_(device), set_(set) {}
@@ -75,7 +75,7 @@ private:
     bool has_order_ = false;
     Phase phase_ = Phase::idle;
     std::int32_t awaited_set_ = -1;
-    // the exchange: the numbers of this member, and the highest of all members
+    // the exchange of numbers: this member's number, and the highest number of all members
     std::uint64_t own_ = 0;
     std::uint64_t highest_ = 0;
     Segment segment_;

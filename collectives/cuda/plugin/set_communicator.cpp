@@ -14,7 +14,8 @@ namespace {
 
 static_assert(kMostIpcMembers <= ops::cuda::kMostSources, "one kernel reads the memory of all members");
 
-/// An event after work in two streams. Its times are the times of `measured`, which may be null.
+/// An event that is reached when the work in two streams is done. Its times are the times of `measured`, which may be
+/// null.
 class BothEvents final : public DeviceEvent {
 public:
     BothEvents(DeviceEventPtr one, DeviceEventPtr other, DeviceEventPtr measured)
@@ -203,7 +204,7 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     return {};
 }
 
-/// NCCL calls several ranks on one device experimental, so this is a warning.
+/// This is a warning, because several ranks on one device are an experimental feature of NCCL.
 void SetCommunicator::say_nccl(const Decision& decision) const {
     const auto& line = decision.shares_devices ? parts_.warn : parts_.note;
     if (line && set_.member == 0) {
@@ -216,8 +217,8 @@ void SetCommunicator::say_nccl(const Decision& decision) const {
     }
 }
 
-/// One line in the job's log is enough, because all members have the same reason. The line gives the reason against
-/// CUDA IPC only if the setting asks for CUDA IPC.
+/// Writes one line for the whole job, because all members have the same reason. The line says why CUDA IPC is not used
+/// only if the setting asks for CUDA IPC.
 void SetCommunicator::say(const Decision& decision) const {
     const bool is_wanted = set_.path == DevicePath::host || (set_.path == DevicePath::ipc && decision.uses_ipc);
     const auto& line = is_wanted ? parts_.note : parts_.warn;
@@ -292,7 +293,8 @@ void SetCommunicator::begin_offers(const DeviceBatch& batch) {
     task_.is_joining_ = true;
 }
 
-/// Returns `done` when the members have decided again and are connected. failed() returns the reason of a failure.
+/// Continues the exchange of new offers. Returns `done` when the members have decided again and are connected. After a
+/// failure, failed() returns the reason.
 StepResult SetCommunicator::step_offers(StepWork& work) {
     if (offers_.task != nullptr) {
         const StepResult result = offers_.task->step();
@@ -340,15 +342,16 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
     task_.ipc_ = nullptr;
     task_.staged_ = staged_took_part_ ? &staged_ : nullptr;
     task_.is_ordering_ = nccl != nullptr && begin_order(batch);
-    // The members do not meet (wait for each other) before a batch without tensors. After such a batch they may still
-    // be at different batches.
+    // The members do not wait for each other before a batch without tensors, so after such a batch they may still be at
+    // different batches.
     may_lag_ = staged_took_part_ || (may_lag_ && batch.segments.empty());
 }
 
 /// Begins to give the batch a place in the order of all process sets, or to ask the other members whether it needs a
 /// place. Returns whether the batch must wait for this. A batch without tensors need not wait, because NCCL has nothing
-/// to do for it. If a part of the batch is staged, this member has just allocated pinned memory, and the driver may
-/// have waited for the device. The members therefore also meet (wait for each other) before such a batch.
+/// to do for it. If a part of the batch is staged (moved through the host's memory), this member has just allocated
+/// pinned memory, and the driver may have made it wait for the device. Therefore the members wait for each other before
+/// such a batch, too.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
     using First = OrderTask::First;
     if (set_.members == 1 || batch.segments.empty()) {
@@ -378,7 +381,8 @@ LaunchPhase SetCommunicator::launch_phase() const {
     return task_.nccl_ != nullptr ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
-/// If a batch has taken two ways, this names NCCL: the copies of the other way have ended on the host's side.
+/// If NCCL moved a part of the batch, the result names NCCL, even if other tensors moved through the host's memory: the
+/// host's part of that work has ended.
 DeviceCall SetCommunicator::last_call() const {
     if (nccl_took_part_) {
         return parts_.nccl->last_call();
@@ -386,9 +390,10 @@ DeviceCall SetCommunicator::last_call() const {
     return ipc_took_part_ ? DeviceCall::peer_kernels : DeviceCall::copies;
 }
 
-/// The tensors of a group can be in several batches, and the caller waits only for the end of the last batch. NCCL,
-/// CUDA IPC and `staged_` each have a stream of their own. If one of these three takes no part in the last batch, it
-/// may still have work of an earlier batch, so the end of the last batch covers this work, too.
+/// Returns an event after the work of the last batch and of all earlier batches: the tensors of a group can be in
+/// several batches, and the caller waits only for the last one. NCCL, CUDA IPC and `staged_` each have a stream of
+/// their own. A stream that has no work of the last batch may still have work of an earlier batch, so the event covers
+/// all three streams.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;

@@ -31,8 +31,8 @@ namespace rueda::collectives::cuda {
 class SetCommunicator final : public DeviceCommunicator {
 public:
     /// At every batch whose number is a multiple of this number, the members of a set without an order ask each other
-    /// whether one of them needs an order. A question costs one small allreduce on the CPU, so on average a batch costs
-    /// 1/64 of such an allreduce.
+    /// whether one of them needs an order. Such a question is one small allreduce on the CPU; on average this costs
+    /// 1/64 of an allreduce for each batch.
     static constexpr std::uint32_t kOrderInterval = 64;
 
     /// Returns a member's rank in the job.
@@ -78,7 +78,7 @@ public:
     void abort() noexcept override;
 
 private:
-    /// Those tensors of a batch that take the same way: through NCCL, or through the host's memory.
+    /// The tensors of a batch that are moved in the same way: by NCCL, or through the host's memory.
     struct SubBatch {
         std::vector<Segment> segments;
         std::vector<DeviceEventPtr> ready;
@@ -116,7 +116,7 @@ private:
         StagedTask* staged_ = nullptr;  // null when it is done
         DeviceBatch batch_{};           // if the members cannot share memory, `staged_` moves this batch
     };
-    /// The exchange of the offers at a later batch.
+    /// The exchange of new offers, in the task of a later batch (see kOrderInterval).
     struct OfferExchange {
         std::vector<Offer> own{};
         std::vector<Offer> all{};
@@ -144,8 +144,9 @@ private:
     std::uint32_t batches_ = 0;  // the number of batches since the last decision
     OfferExchange offers_;
     DeviceBatch joining_;  // the batch in whose task the offers are exchanged again
-    /// Whether the members may be at different batches because a device has something to do. This is so at the first
-    /// batch, because NCCL connects, and after a batch that was staged.
+    /// Whether a wait for a device may have delayed a member, so that the members are at different batches. This is
+    /// possible at the first batch, because NCCL connects, and after a batch that was staged (moved through the host's
+    /// memory).
     bool may_lag_ = true;
     Status refusal_;
     std::optional<IpcTask> ipc_;     // empty if the members' offers show that the members cannot share memory

@@ -57,7 +57,8 @@ CudaDeviceTeam::CudaDeviceTeam(DeviceTeamPlan plan, std::shared_ptr<ProgramMemor
 CudaDeviceTeam::~CudaDeviceTeam() {
     for (const Home& home : homes_) {
         if (home.scratch != nullptr) {
-            // ProgramMemory frees it when the device has done the work that is in the team's streams now.
+            // ProgramMemory frees the scratch memory when the device has done the work that is in the team's streams
+            // now.
             static_cast<void>(memory_->give_back(home.scratch));
         }
     }
@@ -119,7 +120,7 @@ Status CudaDeviceTeam::enable_peer_access(const std::function<void(const std::st
 
 Status CudaDeviceTeam::allocate_scratch() {
     if (homes_.size() == 1) {
-        return {};  // the kernel reads all replicas where they are
+        return {};  // all replicas are on one device, so the kernel reads them without scratch memory
     }
     for (std::size_t i = 0; i < homes_.size(); ++i) {
         Home& home = homes_[i];
@@ -161,7 +162,8 @@ Result<bool> CudaDeviceTeam::ready(std::size_t replica, std::size_t tensor) {
     return true;
 }
 
-/// Makes the first home's stream wait for the work that is in the other homes' streams now.
+/// Makes the stream of the first home (the device of replica 0) wait for the work that is now in the streams of the
+/// other homes.
 Status CudaDeviceTeam::first_waits_for_others() {
     for (const Home& home : std::span(homes_).subspan(1)) {
         auto event = home.device->record(home.stream);
@@ -202,8 +204,8 @@ Status CudaDeviceTeam::sum(const TeamTensor& tensor, std::span<const DeviceEvent
     return is_divided ? first_waits_for_others() : Status();
 }
 
-/// Adds up a part of all replicas on the device of a home. The replicas are added in the order of their numbers, no
-/// matter which devices they are on.
+/// Adds up a part of all replicas on one home (a device with replicas). The replicas are added in the order of their
+/// numbers, no matter which devices they are on.
 Status CudaDeviceTeam::sum_part(const TeamTensor& tensor, std::size_t number, TeamPart own) {
     const Home& home = homes_[number];
     std::vector<const std::byte*> sources;
@@ -228,7 +230,7 @@ Status CudaDeviceTeam::sum_part(const TeamTensor& tensor, std::size_t number, Te
     return number == 0 ? Status() : copy(home, tensor.replicas[0] + own.begin, homes_.front(), sum, home, own.bytes);
 }
 
-/// Puts a copy into the stream of home `on`.
+/// Puts a copy into the stream of the home (the device with replicas) `on`.
 Status CudaDeviceTeam::copy(const Home& on, std::byte* to, const Home& to_home, const std::byte* from,
                             const Home& from_home, std::size_t bytes) {
     const CudaApi& api = on.device->api();
@@ -259,8 +261,8 @@ Status CudaDeviceTeam::follow() {
     return others_wait_for_first();
 }
 
-/// A large tensor is first divided among the homes, which then copy the other parts from each other. So no device sends
-/// much more than the tensor once, and all connections are used at the same time.
+/// First each home (device) copies one part of a large tensor from replica 0. Then the homes copy the other parts from
+/// each other. So no device sends much more than the size of the tensor, and all connections are used at the same time.
 Status CudaDeviceTeam::distribute(std::size_t number) {
     const TeamTensor& tensor = plan_.tensors[number];
     if (tensor.count == 0 || tensor.replicas.size() == 1) {
@@ -277,7 +279,8 @@ Status CudaDeviceTeam::distribute(std::size_t number) {
     return copy_within_homes(tensor);
 }
 
-/// Copies from replica 0 to the first replica of each other home: the home's part, or a small tensor as a whole.
+/// Copies from replica 0 to the first replica of every other home (device): the home's part of a large tensor, or the
+/// whole of a small tensor.
 Status CudaDeviceTeam::copy_parts_to_homes(const TeamTensor& tensor) {
     const bool is_divided = part(tensor, 1).bytes > 0;
     for (std::size_t i = 1; i < homes_.size(); ++i) {
@@ -290,13 +293,14 @@ Status CudaDeviceTeam::copy_parts_to_homes(const TeamTensor& tensor) {
     return {};
 }
 
-/// Each home copies the parts of the other homes, and that of the first home, to its first replica.
+/// Every home (device) except the first copies the parts of all other homes to its own first replica.
 Status CudaDeviceTeam::exchange_parts(const TeamTensor& tensor) {
     RUEDA_RETURN_IF_FAILED(first_waits_for_others());
     RUEDA_RETURN_IF_FAILED(others_wait_for_first());
     for (std::size_t to = 1; to < homes_.size(); ++to) {
         for (std::size_t step = 1; step < homes_.size(); ++step) {
-            const std::size_t from = (to + step) % homes_.size();  // the homes do not all begin with the same one
+            const std::size_t from = (to + step) % homes_.size();  // each home begins with another source, to spread
+                                                                   // the load
             if (const TeamPart each = part(tensor, from); each.bytes > 0) {
                 RUEDA_RETURN_IF_FAILED(copy(homes_[to], tensor.replicas[homes_[to].first()] + each.begin, homes_[to],
                                             tensor.replicas[homes_[from].first()] + each.begin, homes_[from],

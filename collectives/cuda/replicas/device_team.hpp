@@ -23,8 +23,8 @@ struct TeamPart {
     std::size_t begin = 0;
     std::size_t bytes = 0;
 };
-/// Returns the part of a tensor that a home adds up and copies. Small tensors belong to the first home as a whole.
-/// Large tensors are divided evenly among all homes, at multiples of 256 bytes.
+/// Returns the part of a tensor that a home (a device with replicas) adds up and copies. Small tensors belong to the
+/// first home as a whole. Large tensors are divided evenly among all homes, at multiples of 256 bytes.
 [[nodiscard]] TeamPart team_part(std::size_t tensor_bytes, std::size_t home, std::size_t homes,
                                  std::size_t divided_bytes);
 
@@ -32,8 +32,8 @@ struct TeamPart {
 /// StagingDevice::Stream::replicas, so all teams of a process share it.
 ///
 /// The driver copies the parts of other devices' tensors into scratch memory, and a kernel adds them up there. Kernels
-/// do not read the memory of other devices. The reason is memory that a program allocates with the driver's virtual
-/// memory interface: it can be copied, but another device cannot read it without further calls.
+/// do not read the memory of other devices, because this does not always work: if a program allocates memory with the
+/// driver's virtual memory interface, other devices can copy it, but cannot read it without further calls.
 class CudaDeviceTeam final : public DeviceTeam {
 public:
     /// Tensors of at least this size are divided among the devices. docs/design/0027-replicas.md has the reason.
@@ -59,7 +59,8 @@ private:
         std::shared_ptr<Device> device;
         CudaStream stream = nullptr;
         std::vector<std::size_t> replicas{};  ///< the replicas on this device, in ascending order
-        std::byte* scratch = nullptr;         ///< a slot for each replica on another device, and one for the sum
+        std::byte* scratch = nullptr;         ///< scratch memory with a slot for each replica on another device, and
+                                              ///< one for the sum
         std::size_t slot_bytes = 0;
         [[nodiscard]] DeviceStream team_stream() const { return {device->ordinal(), stream}; }
         [[nodiscard]] std::size_t first() const { return replicas.front(); }
@@ -86,8 +87,8 @@ private:
     const DeviceTeamPlan plan_;
     const std::shared_ptr<ProgramMemory> memory_;
     const std::size_t divided_bytes_;
-    std::vector<Home> homes_;           // the first element is the home of replica 0
-    std::vector<std::size_t> home_of_;  // for each replica: the index of its home
+    std::vector<Home> homes_;           // the devices with replicas; the first one has replica 0
+    std::vector<std::size_t> home_of_;  // for each replica: the index in `homes_` of its device
 
     /// Guards the next member. A thread also holds it while it puts work into the streams, because the copies into the
     /// scratch memory, the kernel and the copy of its result belong together. Such a thread takes only the locks of the

@@ -11,7 +11,7 @@ namespace rueda::collectives::cuda {
 namespace {
 
 constexpr std::size_t kAreaPage = 4096;
-/// How long the destructor of an area waits for the device, and how long it sleeps between two questions to the driver.
+/// How long the destructor of an area waits for the device, and how long it sleeps before it asks the driver again.
 constexpr std::chrono::milliseconds kIdleLimit{1000};
 constexpr std::chrono::microseconds kIdlePause{50};
 

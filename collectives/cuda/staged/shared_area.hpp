@@ -22,7 +22,7 @@ namespace rueda::collectives::cuda {
 /// this member has copied into its area. Before the CPU of a member reduces a piece, the member must read the counters
 /// of all members, because the inputs of all members must be in their blocks.
 ///
-/// Either all members have an area, or none uses it.
+/// Members use their areas only if all members have one.
 ///
 /// Threads: one at a time, the thread that drives progress.
 class SharedArea {
@@ -34,11 +34,11 @@ public:
     SharedArea(const SharedArea&) = delete;
     SharedArea& operator=(const SharedArea&) = delete;
 
-    /// Allocates this member's area, once. If this member cannot have an area, own_place() says so.
+    /// Allocates this member's area, once. If this member cannot have an area, own_place() returns 0.
     void allocate();
     /// Returns where this member's area is. The other members need this number for connect().
     [[nodiscard]] std::uint64_t own_place() const { return place_; }
-    /// Takes the places of all members. They come from other processes, so they are checked.
+    /// Takes the results of own_place() of all members. These numbers come from other processes, so they are checked.
     void connect(std::span<const std::uint64_t> places);
     [[nodiscard]] bool is_connected() const { return is_connected_; }
     [[nodiscard]] bool is_usable() const { return !areas_.empty(); }
@@ -52,7 +52,7 @@ public:
     /// Whether all members have copied piece `number` into their areas.
     [[nodiscard]] bool is_ready(std::uint64_t number) const;
 
-    /// Leaves the memory to the process for ever, because the device or another member may still use it.
+    /// Keeps the memory allocated until the process ends, because the device or another member may still use it.
     void leave_to_process() noexcept { is_left_ = true; }
 
 private:

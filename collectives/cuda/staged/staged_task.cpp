@@ -12,7 +12,7 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// How long the destructor of a task sleeps between two questions to the driver.
+/// How long the destructor of a task sleeps before it asks the driver again whether the copies are done.
 constexpr std::chrono::microseconds kCopyPause{50};
 
 DeviceAddress device_address(const std::byte* memory) { return std::bit_cast<std::uintptr_t>(memory); }
@@ -56,7 +56,7 @@ StepResult StagedTask::step() {
 }
 
 LaunchPhase StagedTask::phase() const {
-    // The first batch exchanges the places of the areas before it looks at its inputs.
+    // The first batch does not look at its inputs before the members have exchanged where their areas are.
     if (inner_ == nullptr && !ready_.were_done()) {
         return LaunchPhase::waits_for_inputs;
     }
@@ -173,7 +173,7 @@ void StagedTask::reserve() {
     }
 }
 
-/// Takes as many blocks of each size as pieces of this size can be in progress.
+/// For each size, takes one block for each piece of this size that can be in progress at the same time.
 Status StagedTask::take_all_blocks() {
     std::map<std::size_t, std::size_t> taken;  // the number of blocks by size
     for (const StagedPiece& piece : plan_.pieces) {
@@ -304,7 +304,8 @@ Result<StepResult> StagedTask::work_on_cpu() {
     return StepResult::advanced;
 }
 
-/// A reduction in place expects the inputs of all members in their blocks.
+/// Whether the CPU may work on the first piece. A reduction in place needs the inputs of all members in their blocks;
+/// other pieces need not wait.
 bool StagedTask::are_members_ready() {
     const std::uint64_t number = stages_.front().number;
     if (number == 0) {
@@ -317,7 +318,8 @@ bool StagedTask::are_members_ready() {
     return !waits_for_members_;
 }
 
-/// The parts of a piece have the same offsets on all members, and an allreduce works in place.
+/// Sets the addresses of a part in the blocks of all members. The part has the same offsets on all members, and its
+/// output replaces its input.
 void StagedTask::use_area_of_members(const StagedPart& part, std::uint64_t number,
                                      std::span<Location> locations) const {
     for (std::uint32_t member = 0; member < locations.size(); ++member) {
@@ -364,7 +366,7 @@ Status StagedTask::copy_out() {
     return {};
 }
 
-/// The copies of one direction are in one stream, so the last event stands behind all of them.
+/// All copies of one direction are in one stream, so the event of the last copy comes after all of them.
 Status StagedTask::finish() {
     end_reservation();
     if (!leaving_.empty()) {
@@ -408,7 +410,8 @@ bool StagedTask::wait_for_copies() noexcept {
 
 StagedTask::~StagedTask() {
     end_reservation();
-    // While this member waits for the others, another member may already write to this member's block.
+    // If this member waits for the other members, one of them may already write to this member's block. So the memory
+    // is not reused in this case.
     if (!wait_for_copies() || inner_ != nullptr || waits_for_members_ || !failure_.is_ok()) {
         if (area_ != nullptr) {
             area_->leave_to_process();

@@ -59,7 +59,7 @@ public:
     StagedTask(std::shared_ptr<StagingDevice> device, Communicator& host, std::uint32_t member, std::uint32_t members,
                std::size_t piece_bytes, std::shared_ptr<SharedMemory> shared = nullptr);
     /// Waits until the device has done the task's copies, at most for kEndLimit. If it has not, or if the CPU's
-    /// operation has not ended, the pinned memory is left to the process.
+    /// operation has not ended, the pinned memory stays allocated until the process ends.
     ~StagedTask() override;
     StagedTask(const StagedTask&) = delete;
     StagedTask& operator=(const StagedTask&) = delete;
@@ -84,13 +84,13 @@ public:
 
 private:
     using Direction = StagingDevice::Stream;  // only to_host and to_device are used
-    /// A piece that is copied in or on the CPU.
+    /// A piece that is being copied in, or that is on the CPU.
     struct Stage {
         PinnedBlock block{};
         DeviceEventPtr copied_in{};  // null if the piece has no input on this member
         std::uint64_t number = 0;    // the piece's number in the shared area; 0: the block is not in the area
     };
-    /// A block whose piece is copied out.
+    /// A block whose piece is being copied out.
     struct Leaving {
         PinnedBlock block{};
         DeviceEventPtr copied_out{};
@@ -131,9 +131,9 @@ private:
     Status failure_;
     DeviceEventPtr end_;
     ReadyEvents ready_;
-    std::size_t copied_in_ = 0;  // the pieces whose copies to the host are in their stream
-    std::size_t on_cpu_ = 0;     // the pieces that the CPU has done
-    std::deque<Stage> stages_;   // the pieces from on_cpu_ to copied_in_
+    std::size_t copied_in_ = 0;  // the number of pieces whose copies to the host are in their stream
+    std::size_t on_cpu_ = 0;     // the number of pieces that the CPU has done
+    std::deque<Stage> stages_;   // the pieces whose numbers are at least `on_cpu_` and below `copied_in_`
     std::deque<Leaving> leaving_;
     std::vector<PinnedBlock> reserved_;  // the blocks that the batch reserved and that are not in use
     bool is_reserved_ = false;           // whether reserve() was called for the batch
@@ -146,7 +146,8 @@ private:
     std::uint64_t own_place_ = 0;
     std::vector<std::uint64_t> places_;
     std::vector<std::int64_t> ones_;
-    bool waits_for_members_ = false;  // whether the first stage's piece is copied in here, but not on all members
+    bool waits_for_members_ = false;  // whether this member's input of the first piece in `stages_` is copied in, but
+                                      // not the inputs of all members
     std::uint64_t area_pieces_ = 0;   // the number of the last piece in the area
 };
 

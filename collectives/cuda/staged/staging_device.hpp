@@ -26,16 +26,16 @@ struct PinnedBlock {
 /// What all copies between a device and the host share: streams, and a pool of pinned memory. Process sets that stage
 /// tensors use it, and so do sends and receives.
 ///
-/// The streams are not Device::stream(). NCCL puts work into that stream from a thread of its own, and NCCL's kernels
-/// wait for other ranks. The copies in the streams `to_host` and `to_device` wait for nothing but earlier copies. With
-/// a stream for each direction, a copy to the host and one to the device run at the same time. A copy that waits for
-/// the program's work has a third stream, so that it does not stop the others. A fourth stream has the work of teams of
-/// replicas (DeviceTeam), which also waits for the program's work.
+/// The copies do not use Device::stream(), because NCCL puts work into that stream from a thread of its own, and NCCL's
+/// kernels wait for other ranks. The copies in the streams `to_host` and `to_device` wait for nothing but earlier
+/// copies. With a stream for each direction, a copy to the host and one to the device run at the same time. A copy that
+/// waits for the program's work has a third stream, so that it does not stop the others. A fourth stream has the work
+/// of teams of replicas (DeviceTeam), which also waits for the program's work.
 ///
 /// Pinned memory is never freed, because the driver may wait for all work of the device when memory is freed. A block
-/// that is given back is used again. The sizes of blocks are powers of two. Suppose that each operation needs one
-/// block, and that the blocks are used one after the other. The whole pool is then smaller than four times the largest
-/// operation, whatever sizes the operations have.
+/// that is given back is used again. The sizes of blocks are powers of two. If operations run one after the other and
+/// each needs one block, the whole pool is smaller than four times the largest operation, whatever sizes the operations
+/// have.
 ///
 /// Threads: any thread may call any function.
 class StagingDevice {

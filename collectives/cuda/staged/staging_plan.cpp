@@ -114,8 +114,8 @@ void StagingPlanner::plan_elements_of(std::size_t tensor, std::uint64_t most) {
     }
 }
 
-/// The CPU works in place, so that a part needs one copy in each direction, and the same memory for its input and its
-/// output.
+/// Returns the part for a range of a tensor. The CPU works in place: the part has one copy in each direction, and its
+/// input and its output use the same memory.
 StagedPart StagingPlanner::part_of(std::size_t tensor, std::uint64_t first, std::uint64_t count) const {
     const Segment& segment = batch_.segments[tensor];
     const bool is_root = member_ == segment.root;
@@ -150,7 +150,7 @@ StagedPart StagingPlanner::part_of(std::size_t tensor, std::uint64_t first, std:
     return part;
 }
 
-/// Operations that move rows: one tensor, in one piece, with the input before the output.
+/// Plans an operation that moves rows: one tensor in one piece, whose input lies before its output in the block.
 Status StagingPlanner::plan_rows() {
     const Segment& segment = batch_.segments[0];
     StagedPart part{.segment = segment};

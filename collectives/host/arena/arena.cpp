@@ -40,7 +40,7 @@ struct SharedMapping {
     std::byte* address = nullptr;
     int users = 0;
 };
-using MappedPart = std::pair<ino_t, std::uint64_t>;  // key: the file's inode, and the number of mapped bytes
+using MappedPart = std::pair<ino_t, std::uint64_t>;  // the file's inode, and the number of mapped bytes
 std::mutex shared_mappings_mutex;
 std::map<MappedPart, SharedMapping> shared_mappings;
 
@@ -229,7 +229,7 @@ void Arena::detach_head() {
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
     // UCX replaces the C library's mremap() by a function that drops the new address, so that the block would move to
-    // the address 0 (seen with UCX 1.13.1). So this calls the kernel directly.
+    // the address 0 (seen with UCX 1.13.1). Therefore this function makes the system call directly.
     constexpr int kReplace = MREMAP_MAYMOVE | MREMAP_FIXED;
     if (::syscall(SYS_mremap, own, bytes, bytes, kReplace, head_) == -1) {
         munmap(own, bytes);

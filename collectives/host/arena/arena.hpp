@@ -51,9 +51,9 @@ struct alignas(base::kCacheLine) Progress {
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 
-/// Returns a number that grows with the work that a rank has done. If a batch stands still, this number shows which
-/// rank of the host is behind. `combined` is left out, because not all ranks combine the same number of pieces.
-/// Threads: any thread.
+/// Returns a number that grows with the work that a rank has done. If a batch makes no progress, a comparison of these
+/// numbers shows which rank of the host is behind. `combined` is left out, because not all ranks combine the same
+/// number of pieces. Threads: any thread.
 [[nodiscard]] inline std::uint64_t steps_of(const Progress& progress) {
     // relaxed: the number only appears in a report, and no other data depends on it
     return progress.staged.load(std::memory_order_relaxed) + progress.reduced.load(std::memory_order_relaxed) +

@@ -17,8 +17,8 @@ using RingState = MessageRingState<base::StdAtomics>;
 /// initial state: no rank has written a message, and this rank has not left.
 struct alignas(base::kCacheLine) MessageDoor {
     Doorstep<base::StdAtomics> step;
-    /// 1 if this rank has shut down. Before this rank writes the word, it has written its last frames for other ranks
-    /// to the rings. It writes the word once.
+    /// 1 if this rank has shut down. The rank writes this word once, after it has written its last data for other ranks
+    /// to the rings.
     alignas(base::kCacheLine) std::atomic<std::uint32_t> gone;
 };
 

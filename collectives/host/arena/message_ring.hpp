@@ -67,9 +67,9 @@ public:
         if (bytes_ - (position_ - read_) < filler + needed) {
             RUEDA_RETURN_IF_FAILED(look());
             if (bytes_ - (position_ - read_) < filler + needed) {
-                // Dekker's pattern (both sides write, then read): all its accesses are seq_cst. The writer first sets
-                // `starved`, then checks for space. The reader first frees space, then checks `starved`. At least one
-                // of them therefore sees the other's write.
+                // Dekker's pattern (both sides write, then read); all accesses of this pattern are seq_cst. The writer
+                // first sets `starved`, then checks for space. The reader first frees space, then checks `starved`. At
+                // least one of them therefore sees the other's write.
                 state_->starved.store(1, std::memory_order_seq_cst);
                 RUEDA_RETURN_IF_FAILED(look());
                 if (bytes_ - (position_ - read_) < filler + needed) {
@@ -91,9 +91,9 @@ public:
     /// Shows the reader the record that the last reserve() returned.
     void publish() {
         position_ = end_;
-        // MessageRingReader::front() loads this value and then sees the record's bytes. The store is seq_cst because of
-        // a reader that is about to sleep: it first announces its sleep, then loads this value once more
-        // (base::Attention).
+        // MessageRingReader::front() loads this value and then sees the record's bytes. The store is seq_cst, so that
+        // no reader misses the record: a reader that is about to sleep first announces its sleep, then loads this value
+        // once more (base::Attention).
         state_->written.store(position_, std::memory_order_seq_cst);
     }
 
@@ -193,7 +193,8 @@ struct alignas(base::kCacheLine) Doorstep {
     [[nodiscard]] bool knock(std::uint32_t member) {
         const std::uint64_t bit = std::uint64_t{1} << member;
         // The load is seq_cst, so it comes after the member's publication of its message. If the load finds the bit
-        // set, the rank has yet to clear it. The rank checks the rings after that, so it will find the message.
+        // set, the rank has yet to clear it. The rank checks the rings after it has cleared the bit, so it will find
+        // the message.
         if ((knocks.load(std::memory_order_seq_cst) & bit) != 0) {
             return false;
         }

@@ -133,7 +133,7 @@ void ResidentHeap::release() {
             }
         }
     } catch (const std::bad_alloc&) {
-        return;  // there is no memory for the list of blocks that must stay mapped, so everything stays mapped
+        return;  // the list of blocks that must stay mapped cannot be allocated, so everything stays mapped
     }
     released_ = true;
     arena_->release(kept);

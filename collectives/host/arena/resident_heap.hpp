@@ -40,8 +40,9 @@ public:
     /// Call this function at the end of the job. Afterwards allocate() fails with NotInitialized. The function closes
     /// the descriptor of the shared memory, which only the heap uses. Blocks in use stay valid and may be freed later.
     void end();
-    /// Call this function after end(). In quarantine it does nothing. Otherwise it calls Arena::release() for
-    /// everything except the blocks in use. When such a block is freed, its memory is released too.
+    /// Call this function after end(). After quarantine() it does nothing, until end_quarantine() was called. Otherwise
+    /// it calls Arena::release() for everything except the blocks in use. When such a block is freed, its memory is
+    /// released too.
     void release();
 
     /// Whether `memory` must be freed by this heap's deallocate(). Before release(), this is true for every address in

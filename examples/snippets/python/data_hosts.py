@@ -39,7 +39,7 @@ path = paths[rueda.local_rank()]
 os.mkfifo(path)
 rueda.barrier()
 lines = "".join(f"{100 * rueda.rank() + number}\n" for number in range(10))
-threading.Thread(target=path.write_text, args=(lines,), daemon=True).start()  # here, instead of the storage service
+threading.Thread(target=path.write_text, args=(lines,), daemon=True).start()  # in place of the storage service
 fifos = [rueda.data.fifo(path) for path in paths]
 mine = numbers_of(fifos, 4 * len(fifos), rank=rueda.local_rank(), size=rueda.local_size(), lanes=len(fifos))
 assert mine == [100 * rueda.rank() + number for number in range(10)]

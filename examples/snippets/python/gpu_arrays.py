@@ -11,5 +11,5 @@ except ImportError:  # without CuPy, the arrays are in the CPU's memory
     import numpy as xp
 
 gradient = xp.ones(1000, "float32")
-rueda.allreduce_(gradient, "gradient", rueda.Sum)  # waits until the GPU has done it
+rueda.allreduce_(gradient, "gradient", rueda.Sum)  # waits until the GPU has done the allreduce
 assert (gradient == rueda.size()).all()

@@ -5,7 +5,7 @@ import rueda
 
 rueda.init()
 even_ranks = range(0, rueda.size(), 2)
-if len(even_ranks) < rueda.size():  # otherwise the set would be rueda.global_process_set, which always exists
+if len(even_ranks) < rueda.size():  # a set of all ranks always exists: rueda.global_process_set
     even = rueda.add_process_set(even_ranks)  # every rank calls this, even if it is not a member
     if even.included():
         total = rueda.allreduce(np.ones(3), "total", rueda.Sum, process_set=even)

@@ -47,7 +47,8 @@ STALL = {"RUEDA_STALL_CHECK_TIME_SECONDS": "0.5", "RUEDA_STALL_SHUTDOWN_TIME_SEC
 STALL_STATUS = 79
 OVER_UCX = {"RUEDA_TRANSPORT": "ucx"}
 KILLED = 128 + signal.SIGKILL
-# The agent that starts the ranks of another host reads its order from standard input, which comes through ssh.
+# Each other host has an agent, which starts the ranks of its host. The agent reads the order to do so from its standard
+# input, which ssh forwards.
 AGENT_OF_ANOTHER_HOST = r"^\S*ruedarun --host-agent 0$"
 SSH = r"/ssh -x -T "
 # Files that Open MPI can leave behind if mpirun's message to a daemon is late. Open MPI chooses their names.
@@ -68,7 +69,7 @@ class Fault:
     statuses: tuple[int, ...] = (0,)  # the exit status of the launcher must be one of these
     sees: str = ""  # a pattern; the user sees the first line of the output that matches it
     error: str = ""  # a pattern of the error that each rank of `survivors` gets
-    survivors: tuple[int, ...] | None = None  # the ranks that must have this error
+    survivors: tuple[int, ...] | None = None  # the ranks that must get the error `error`
     limit: float = 3  # the maximum number of seconds from the fault until no process of the job is left
     launch: Launch = Launch()
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -497,7 +498,7 @@ FAULTS = (
         (1,),
         r"^ruedarun: .*has not answered",
         "has not answered",
-        (0, 1),  # not (2, 3): the supervisors of the other host may end these ranks before they report an error
+        (0, 1),  # not ranks 2 and 3: their supervisors may end them before they report an error
         launch=TWO_HOSTS_WITH_WIRE,
         limit=5,
     ),
@@ -617,7 +618,8 @@ FAULTS = (
         "The agent of another host is killed (SIGKILL)",
         HOSTS_WITHOUT_MPI,
         KillProcess(AGENT_OF_ANOTHER_HOST),
-        # The ranks of the agent's host end by SIGTERM. If ruedarun sees the end of another rank first, the status is 1.
+        # The agent's host runs ranks 2 and 3, which end by SIGTERM. If ruedarun first sees that another rank ended, its
+        # exit status is 1.
         (1, 128 + signal.SIGTERM),
         r"^ruedarun: .*rank [23] on \S+ \(pid \d+\)",
         "rank [23]",

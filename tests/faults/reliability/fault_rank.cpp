@@ -52,8 +52,10 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kElements = 100'000;  // elements of the gradient
-constexpr double kSlowStepSeconds = 0.15;   // if the network delays packets by 0.1 s, a step takes longer than this
-constexpr std::size_t kSavedElements = 3'000'000;  // elements of a checkpoint's tensor; writing so many takes some time
+// a step that takes longer than this is slow; it takes longer if the network delays packets by 0.1 s
+constexpr double kSlowStepSeconds = 0.15;
+// number of elements of a checkpoint's tensor; the tensor is so large that writing it takes some time
+constexpr std::size_t kSavedElements = 3'000'000;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -186,8 +188,8 @@ void* reduce_alone(void* /*unused*/) {
     try {
         rueda::allreduce("in a thread", tensor);
     } catch (const rueda::Error&) {
-        // If the job ends before the other ranks call this operation, it fails. The error does not matter: the test
-        // only needs a thread that was cancelled.
+        // If the job ends before the other ranks call this operation, the operation fails. This error does not matter:
+        // the test only needs a thread that was cancelled.
     }
     return nullptr;
 }
@@ -288,8 +290,8 @@ private:
         last_clock_ = clock;
     }
 
-    /// A thread of the harmed rank waits in an operation and was cancelled. All ranks call this function. The other
-    /// ranks take part in the operation, so the thread's wait ends. The harmed rank then joins the thread.
+    /// All ranks call this function. In the harmed rank, a thread that was cancelled still waits in an operation. The
+    /// other ranks take part in this operation, so the thread stops waiting, and the harmed rank can join the thread.
     void join_thread() {
         if (!thread_waits_) {
             reduce_alone(nullptr);

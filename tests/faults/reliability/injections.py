@@ -174,7 +174,7 @@ class MemoryLimit(InRank):
     because of the limit."""
 
     BYTES = 192 << 20
-    EMPTY_SECONDS = 5  # the longest time until killed processes have left their group
+    EMPTY_SECONDS = 5  # the longest time that killed processes may need to leave the control group
     PLACES = (
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
         ("/sys/fs/cgroup/unified", "memory.max"),
@@ -188,8 +188,8 @@ class MemoryLimit(InRank):
                 group.mkdir()
             except OSError:
                 continue
-            # The kernel makes the file of the limit. If the file is missing, the parent is not a control group of the
-            # memory controller. Writing would then create an ordinary file that limits nothing.
+            # The kernel itself makes the file that holds the memory limit. If the file is missing, the parent is not a
+            # control group of the memory controller. Then writing would create an ordinary file that limits nothing.
             if (group / name).is_file():
                 with contextlib.suppress(OSError):
                     (group / name).write_text(str(self.BYTES))
@@ -231,8 +231,9 @@ class MemoryLimit(InRank):
         raise Problem("the control group does not say whether the kernel has ended a process")
 
     def inject(self, job):
-        # The fault is the end of the process, and not the beginning of its allocations. On a busy machine the kernel
-        # needs many seconds between the two, because it first looks for memory that it can take back.
+        # The time of the fault is the time at which the process ends, not the time at which it begins to allocate. On a
+        # busy machine, the kernel takes many seconds to end the process, because it first looks for memory that it can
+        # take back.
         super().inject(job)
         job.wait_until(self.has_killed, START_SECONDS, "the kernel ends the rank")
         return time.monotonic()
@@ -279,7 +280,7 @@ class FullSharedMemory(Injection):
 
     def inject(self, job):
         begin = super().inject(job)
-        # if the file stayed, the test would report that the job left it behind
+        # if this file stayed in /dev/shm, the test would report that the job left it behind
         (pathlib.Path("/dev/shm") / "filler").unlink()
         return begin
 

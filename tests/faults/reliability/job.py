@@ -23,9 +23,9 @@ import namespaces
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support" / "hosts"))
 import hosts as test_hosts  # noqa: E402
 
-START_SECONDS = 60  # a job must be inside its steps after this time
+START_SECONDS = 60  # the longest time from the start of a job until its ranks train
 HANG_SECONDS = 60  # a job that has not ended after this time hangs
-LINGER_SECONDS = 10  # a process that still runs this time after the end of the launcher counts as left behind
+LINGER_SECONDS = 10  # a process that runs longer than this after the end of the launcher was left behind
 PAUSE = 0.005  # seconds between two checks of a condition
 
 
@@ -103,7 +103,7 @@ class Job:
         self.kept = [pathlib.Path(path) for path in kept]  # folders that stay visible if something hides /dev/shm
         self.ruedarun = ruedarun
         self.rank_program = rank_program
-        self.folder = pathlib.Path(folder)  # for the files of the ranks
+        self.folder = pathlib.Path(folder)  # the folder for the files of the ranks
         self.place = self.folder / "place"  # the job's current folder, which must stay empty
         self.place.mkdir()
         self.environment = {}

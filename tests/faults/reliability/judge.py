@@ -19,7 +19,8 @@ def notes(run):
 
 
 def of_survivors(fault, run, problems):
-    """Checks the errors of the ranks that survive. Returns the time until the last of them had its error, or None."""
+    """Checks the errors of the ranks that survive. Returns the seconds from the fault until the last of these ranks got
+    its error, or None."""
     times = []
     for rank in fault.survivors or ():
         error = run["errors"].get(str(rank))
@@ -33,13 +34,13 @@ def of_survivors(fault, run, problems):
 
 
 def failed(problem):
-    """Returns the record of a run that gave no facts because of this problem."""
+    """Returns the record of a run that could not be judged because of this problem."""
     return {"problems": [problem], "status": None, "line": None, "noticed": None, "over": None, "left": []}
 
 
 def judged(fault, run):
-    """Returns the run with the keys `problems`, `line` (what the user sees) and `noticed`. A run without facts is
-    returned as it is: an older version of this program made it, or it failed early."""
+    """Returns the run with the keys `problems`, `line` (what the user sees) and `noticed`. If the run has no list of
+    lines, returns it as it is: the run failed early, or an older version of this program recorded it."""
     if "lines" not in run:
         return run
     problems = []

@@ -43,6 +43,6 @@ def mount_over(where, words, kept):
         subprocess.run(["mount", *words, where], check=True)
         for descriptor, folder in opened:
             folder.mkdir(parents=True)
-            # The descriptor still leads to the folder, although its path now leads into what was mounted over it.
+            # The path now leads to the new mount. The descriptor still leads to the old folder.
             old = f"/proc/self/fd/{descriptor}"
             subprocess.run(["mount", "--no-canonicalize", "--rbind", old, folder], check=True, pass_fds=[descriptor])

@@ -15,8 +15,8 @@ LONGEST_LINE = 200  # the maximum number of characters of a message in the table
 
 
 def shorten(line):
-    """Returns a line of the output for the table: without the prefixes of ruedarun and of the log, with N for numbers
-    that differ in each run, and with at most LONGEST_LINE characters.
+    """Returns a line of the output in the form for the table: without the prefixes of ruedarun and of the log, and with
+    at most LONGEST_LINE characters. N replaces numbers that differ in each run.
     """
     line = re.sub(r"^\[\d+\] ", "", line.strip())
     line = re.sub(r"^\[[^\]]*rueda\] (\[rank \d+\]: )?", "", line)
@@ -78,8 +78,8 @@ def count_in(line):
 
 
 def dates(old):
-    """Returns the days of the measurement as a text. If rows of the page are kept, `old` is the text between its
-    markers; otherwise `old` is empty."""
+    """Returns the days of the measurement as a text. `old` is the text between the page's markers if rows of the page
+    are kept, and otherwise empty."""
     today = datetime.date.today()
     now = f"{today.day} {today:%B %Y}"
     before = re.search(r"Measured (?:on|from) (\d+ \w+ \d+)", old)

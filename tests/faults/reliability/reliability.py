@@ -29,7 +29,7 @@ from judge import failed, judged  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77  # CTest reports this exit status as "skipped"
-LONGEST_DELAY = 3.0  # seconds for which a job trains before a fault at random, at most
+LONGEST_DELAY = 3.0  # with --random: the longest time in seconds for which a job trains before a fault
 LONGEST_RUN = START_SECONDS + 3 * HANG_SECONDS
 DESCRIPTION = """Injects faults into jobs, and checks what happens. On two cores with --jobs 2, one run of each fault takes
 about 70 s, and 20 runs of each take about 25 minutes. `scripts/test --long --stage faults --budget 60` makes 20 runs of
@@ -170,7 +170,7 @@ class Runs:
 
 
 def in_turn(faults, times):
-    """Yields each fault, without a delay, so many times."""
+    """Yields every fault `times` times, each without a delay."""
     for fault in faults * times:
         yield fault, 0.0
 
@@ -183,7 +183,7 @@ def drawn(faults, seed):
 
 
 def count_runs(options, faults, results):
-    """Prints how many runs there were. Returns whether each fault has a run, or need not have one."""
+    """Prints how many runs there were. Returns False if a fault has no run although --random is not given."""
     counts = [len(results[fault.key]) for fault in faults]
     planned = "at random" if options.random else str(len(faults) * options.times)
     print(f"planned {planned}, run {sum(counts)}, fewest runs of a fault {min(counts)}")

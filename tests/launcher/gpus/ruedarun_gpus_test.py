@@ -196,7 +196,7 @@ class SeveralHosts(GpuTest):
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def test_each_host_divides_its_own_gpus(self):
-        # The variable describes the GPUs of this host, so other hosts do not get it.
+        # CUDA_VISIBLE_DEVICES describes the GPUs of this host, so ruedarun does not send it to other hosts.
         self.assertEqual(
             self.shown("-H", "rueda-h0:1,rueda-h1:2", "--gpus-per-rank", 1, CUDA_VISIBLE_DEVICES="1"),
             ["1 1 0", "0 1 0", "1 1 0"],

@@ -44,7 +44,7 @@ public:
     MadeArena(const MadeArena&) = delete;
     MadeArena& operator=(const MadeArena&) = delete;
 
-    /// The place of the recorders in the file, and the size of a file for at most four ranks.
+    /// The offset of the recorders in the file, and the size of a file that has recorders for four ranks.
     static constexpr std::uint64_t kRecorders = (sizeof(base::ControlBlock) + 4095) / 4096 * 4096;
     static constexpr std::uint64_t kBytes = kRecorders + 4 * sizeof(base::RankRecorder);
 
@@ -54,7 +54,7 @@ public:
     }
     [[nodiscard]] std::string path() const { return fmt::format("/proc/self/fd/{}", file_.value()); }
 
-    /// Makes `pid` the member's process, as init() does.
+    /// Stores `pid` and `rank` as the process and the global rank of this member, as init() does.
     void fill(std::uint32_t member, std::int32_t pid, std::int32_t rank) const {
         base::RankBlock& block = control_->ranks[member];
         block.pid.store(pid);

@@ -30,8 +30,8 @@ class Stacks(top.WithJob):
 
     def start_loop(self, **settings):
         self.start("loop", **settings)
-        # Rank 1 may need some time to reach its loop, while rank 0 already trains. Rank 0 may still be in the previous
-        # step.
+        # Rank 1 may need some time to reach its loop, and rank 0 may still be in the previous step. So the test asks
+        # again until both have arrived.
         text = self.stacks(self.pids[0])
         while FUNCTION not in text or "in step 2" in text:
             text = self.stacks(self.pids[0])
@@ -70,7 +70,7 @@ class Stacks(top.WithJob):
         os.kill(pid, signal.SIGSTOP)
         stat = pathlib.Path(f"/proc/{pid}/stat")
         while stat.read_text().rpartition(")")[2].split()[0] != "T":
-            pass  # waits until the signal has stopped all threads
+            pass  # waits until the kernel reports that the process is stopped
         text = self.stacks(self.pids[0], status=2)
         self.assertRegex(
             text,
@@ -81,7 +81,7 @@ class Stacks(top.WithJob):
         ranks = json.loads(self.stacks("--json", self.pids[0], status=2))["ranks"]
         self.assertEqual([rank["has_stack"] for rank in ranks], [True, False])
         os.kill(pid, signal.SIGCONT)
-        # Rank 1 may first answer the earlier questions, so the test asks again.
+        # Rank 1 first answers the earlier requests for its stack, so the test may have to ask again.
         while top.rueda("stacks", self.pids[0]).returncode != 0:
             pass
 

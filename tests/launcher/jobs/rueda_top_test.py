@@ -143,8 +143,8 @@ class WithJob(unittest.TestCase):
         return [job for job in json.loads(done.stdout)["jobs"] if set(job["pids"]) & set(self.pids)]
 
     def top_until(self, condition, interval=1.5):
-        """Repeats `rueda top` until the condition holds, because other programs may disturb a measurement. Returns the
-        last rows."""
+        """Repeats `rueda top` until the condition holds. One measurement is not enough, because other programs may
+        disturb it. Returns the last rows."""
         deadline = time.monotonic() + TIMEOUT / 2
         _, ranks = self.top(interval)
         while not condition(ranks) and time.monotonic() < deadline:
@@ -290,8 +290,8 @@ class Top(WithJob):
         self.assertRegex(text, r"(?m)^RANK .*  GPU  GPU MEMORY  DOING$")
         self.assertRegex(text, rf"(?m)^[ !]*0 +{pids[0]} .*  85%       3 GiB$")
         self.assertRegex(text, rf"(?m)^[ !]*1 +{pids[1]} .*    -           -$")
-        # Rank 0 sleeps most of the time, but its GPU is busy meanwhile. So rank 0 may be waiting for the GPU, and must
-        # not count as bound by its input.
+        # Rank 0 sleeps most of the time, but its GPU is busy meanwhile. So rank 0 may be waiting for its GPU. `rueda
+        # top` must not say that rank 0 waits for its input.
         ranks = json.loads(top(100, "--json"))["ranks"]
         self.assertEqual(
             ranks[0]["gpus"], [{"index": 0, "utilization": 1.0, "used_bytes": 3 << 30, "total_bytes": 8 << 30}]
@@ -440,7 +440,7 @@ class SeveralHosts(WithJob):
         self.assertRegex(done.stdout, r"(?m)^Host rueda-h1 is not shown: there is no job 'j0' on this host; there is ")
 
     def streams(self):
-        """Returns the command lines of the processes that watch the job for a live screen."""
+        """Returns the command lines of the processes that a live screen of `rueda top` has started to watch the job."""
         return [command for command in self.hosts.processes().values() if "--stream" in command]
 
     def test_a_live_screen_of_all_hosts(self):
@@ -502,7 +502,8 @@ class LiveHosts(WithJob):
         return terminal
 
     def streams(self):
-        """Returns the numbers of the processes that watch a job of this test for a live screen."""
+        """Returns the process ids of the processes that a live screen of `rueda top` has started to watch a job of this
+        test."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
@@ -642,7 +643,7 @@ class Screen(WithJob):
         terminal = self.open(lines=24, columns=200)
         terminal.resize(5, 40)
         begin = len(terminal.seen)
-        # A picture that was drawn before the change may still arrive, so the test checks the second picture.
+        # A screen that was drawn before the change may still arrive, so the test checks the second screen.
         terminal.read_until(lambda seen: seen[begin:].count(b"\x1b[H") >= 3)
         picture = terminal.seen.split(b"\x1b[H")[-2]
         lines = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", picture).split(b"\r\n")

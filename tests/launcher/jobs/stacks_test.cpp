@@ -40,8 +40,8 @@ TEST_CASE("the ranks of a job are asked through its memory") {
     made.fill(1, child.pid(), 5);
     made.fill(2, killed.pid(), 7);
     made.fill(3, getpid(), 8);
-    // Rank 6 seems to answer at once, because its counter of answers is higher than the number of any question. Rank
-    // 5's background thread does not run. Rank 7 is killed. Rank 8 refuses.
+    // Rank 6 seems to answer at once, because its counter of answers is higher than the number of every request. Rank
+    // 5's background thread does not run. Rank 7 is killed. Rank 8 refuses to answer.
     offer(made, 0, base::StackOffer::offered);
     made.control().ranks[0].heartbeat_ns.store(base::monotonic_ns());
     made.control().stack_of(0).answered.store(100);

@@ -204,7 +204,9 @@ TEST_CASE("a rank in a blocking send or receive waits for the peer") {
     CHECK(ns_for(waits[2], 7) == 400);  // rank 7 is on another host
     CHECK(waits[2].share_caused_by(7) == Approx(0.4));
     CHECK(ns_for(waits[3], kAnyRank) == 500);
-    CHECK(ns_for(waits[4], 1) == 30);  // a small message has no start, so the wait lasts until its end
+    // The record of a small message does not say when its transfer started, so the whole time until its end counts as
+    // waiting.
+    CHECK(ns_for(waits[4], 1) == 30);
     // Rank 0 waited for rank 2, which waited for rank 7 from 600 on.
     CHECK(waits[0].share_caused_by(2) == Approx(0.2));
     CHECK(waits[0].share_caused_by(7) == Approx(0.4));
@@ -219,7 +221,8 @@ TEST_CASE("the rank at the end of a chain of messages causes the waits") {
         CHECK(ns_for(waits[1], 0) == 600);  // rank 0 is the first rank that has not announced "a"
         CHECK(ns_for(waits[2], 3) == 700);
         CHECK(waits[2].share_caused_by(0) == Approx(0.4));
-        // Rank 3 itself caused the wait before 500, and again from 900 on, when it continued its program.
+        // Before time 500, rank 3 itself caused the wait. After time 900, it was the cause again, because it had
+        // returned to its program.
         CHECK(waits[2].share_caused_by(3) == Approx(0.3));
     }
     SECTION("it waits for the rank that waits for it") {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Trains a small network with dropout, and appends the step, the loss and the rows of the input pipeline to a file. If it is killed and started again, it
-continues after the newest checkpoint, also in the middle of an epoch of the file rows.csv, which lies beside the losses. One rank may kill itself
-in a step.
+"""Trains a small network with dropout. Appends the step, the loss and the rows of the input pipeline to a file. If the
+job is killed and started again, it continues after the newest checkpoint, even in the middle of an epoch. The samples
+are in rows.csv, beside the file with the losses. One rank may kill itself in a step.
 
 Usage: resumed_training.py FOLDER LOSSES STEPS [RANK STEP WHEN]
 
@@ -46,7 +46,7 @@ file = pathlib.Path(losses).with_name("rows.csv")
 if hvd.rank() == 0:
     file.write_text("row\n" + "".join(f"{row}\n" for row in range(len(inputs))))
 hvd.barrier()
-BATCH = 32  # of the pipeline; all ranks together
+BATCH = 32  # the size of a batch of the pipeline; each rank gets a part of it
 columns = rueda.data.Csv([rueda.data.CsvColumn("row", "int64")])
 pipeline = rueda.data.Pipeline(file, columns, BATCH, rank=hvd.rank(), size=hvd.size(), shuffle=100, seed=3, epochs=0)
 

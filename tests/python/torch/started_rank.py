@@ -26,8 +26,8 @@ def run() -> None:
 
 
 def again(rank, size):
-    """Returns the arguments for the second group. If the first rendezvous used a port, the second one uses a file,
-    because the port may not be free again so soon."""
+    """Returns the arguments that create the second group. If the first group used a port, the second one uses a file,
+    because the port may still be in use."""
     if len(sys.argv) > 2:
         return {"init_method": f"file://{sys.argv[2]}.again", "rank": rank, "world_size": size}
     return {}

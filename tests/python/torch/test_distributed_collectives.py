@@ -412,7 +412,8 @@ class Objects(unittest.TestCase):
         dist.broadcast_object_list(objects, src=0)
         # assertTrue, because the message of assertEqual would contain the objects.
         self.assertTrue(objects == [pattern, 0])
-        pair = dist.new_group([0, 1]) if SIZE > 1 else None  # two copies for each rank are enough
+        # a group of two ranks is enough: each of them gets a copy of every member's object
+        pair = dist.new_group([0, 1]) if SIZE > 1 else None
         if RANK < 2:
             everyones = [None] * min(SIZE, 2)
             dist.all_gather_object(everyones, (RANK, pattern[RANK:]), group=pair)
@@ -448,7 +449,8 @@ class Works(unittest.TestCase):
             alike(future.wait(), torch.full((10,), 2.0 * sum(range(SIZE))))
 
     def test_inference_mode(self):
-        """Results that must be copied to the output are written by another thread, which is not in inference mode."""
+        """Some results are not written directly to the output, but are copied to it. Another thread makes these copies,
+        and this thread is not in inference mode."""
         with torch.inference_mode():
             columns = torch.ones(4, 6)[:, ::2]
             rows = torch.zeros(SIZE, 4)[:, ::2]
@@ -485,8 +487,8 @@ class Works(unittest.TestCase):
         alike(both.wait() if both is not None else first.wait()[0] + second.wait()[0], torch.full((3,), 3.0 * SIZE))
 
     def test_collectives_in_callbacks(self):
-        """The collectives that callbacks start must match between the ranks. This must not depend on how far each
-        rank's program is, and not on whether a future is complete when its callback is added.
+        """Callbacks may start collectives, which must match between the ranks. This must not depend on how far each
+        rank's program is. Nor may it depend on whether a future is already complete when its callback is added.
         """
         total = sum(range(SIZE))
 
@@ -510,10 +512,10 @@ class Works(unittest.TestCase):
         for index in range(30):
             future = dist.all_reduce(torch.full((4,), float(RANK + index)), async_op=True).get_future()
             if index % SIZE == RANK:
-                future.wait()  # waits until the future is complete on this rank
+                future.wait()  # on this rank, the future is complete before its callback is added
             futures.append(future.then(again(index, seen)))
             ones = torch.ones(5 + index)
-            dist.all_reduce(ones)  # besides the callbacks, the program itself also starts operations
+            dist.all_reduce(ones)  # the program starts operations as well, not only the callbacks
             alike(ones, torch.full((5 + index,), float(SIZE)))
         for index, future in enumerate(futures):
             expected = [
@@ -537,8 +539,8 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """A callback may add further callbacks to futures. These run right after the first callback, or at once if the
-        first callback waits for their result."""
+        """A callback may add further callbacks to futures. The further callbacks run right after the first one. If the
+        first callback waits for their results, they run at once."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()
@@ -719,7 +721,7 @@ class Works(unittest.TestCase):
         dist.barrier(group=GLOO)
         if RANK == SIZE - 1:
             with self.assertRaisesRegex(rueda.Timeout, "all_reduce of group .*not completed after 0.3 s"):
-                step(1).wait()  # the first collective completes, but the one that the callback starts cannot
+                step(1).wait()  # the collective of step() completes, but the one that its callback starts does not
         for number in (2, 3):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 step(number)
@@ -744,7 +746,7 @@ class Works(unittest.TestCase):
         ):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 call()
-        dist.barrier(group=GLOO)  # the late rank uses the group until here
+        dist.barrier(group=GLOO)  # before this barrier, the late rank still uses the group
         dist.destroy_process_group(group)
         total = torch.ones(1)
         dist.all_reduce(total, group=dist.new_group(list(range(SIZE))))  # a new group must work
@@ -768,8 +770,8 @@ class Works(unittest.TestCase):
 
     @ON_ONE_HOST
     def test_who_waits_again_goes_on(self):
-        """If a rank starts another operation after a timeout, the group refuses operations for good: the other ranks
-        have executed operations that this rank has not."""
+        """After a timeout, a rank may wait again for the same operation. But if it starts another operation, the group
+        refuses all further operations: the other ranks have executed operations that this rank has not."""
         group = self.late_group()
         for starts_more in (False, True):
             tensor = torch.ones(1)

@@ -103,8 +103,7 @@ class Collectives(Case):
         self.assertSame(got, torch.tensor([10.0 * other + rank() for other in range(size())]))
 
     def test_parts_that_do_not_fit(self):
-        """The parts that arrive have the right total size, but the sizes of the single parts differ from those that
-        this rank expects.
+        """The received parts have the right total size, but some of them have other sizes than this rank expects.
         """
         received = [1] * size()
         received[0], received[-1] = 2, 0
@@ -206,14 +205,15 @@ class Threads(Case):
     """Tests the threads of the backend."""
 
     def test_tensors_stay_until_their_event_is_reached(self):
-        """Two threads check the same pair, whose event is reached. Only this pair may be removed; the second pair must
-        stay."""
+        """Two threads find at the same time that the event of the first pair is reached. Only the first pair may be
+        removed; the second pair must stay."""
         other = threading.Thread(target=lambda: _device_operation._keep(Event(lambda: False), "of the other thread"))
 
         def reached():
             if other.ident is None:
                 other.start()
-                other.join(1)  # as long as the lock is held, the other thread cannot end
+                # if this thread holds the lock now, the other thread cannot end, so the wait ends after 1 s
+                other.join(1)
             return True
 
         pairs = deque([(Event(reached), "first"), (Event(lambda: False), "second")])

@@ -87,9 +87,8 @@ def hear(rank):
 
 
 def started_late(start):
-    """Starts an operation on every rank without waiting for it: at once on rank 0, and later on the other ranks.
-    Returns the operation and a function. The other ranks start their operation only after rank 0 has called this
-    function."""
+    """Starts an operation on every rank, without waiting for its end. Rank 0 starts it at once. The other ranks start
+    it only after rank 0 has called the returned function. Returns the operation and this function."""
     if RANK == 0:
         work = start()
         return work, lambda: [rueda.send_async(b"\1", rank) for rank in range(1, SIZE)]

@@ -354,13 +354,13 @@ class RendezvousOfThreads(unittest.TestCase):
 
     def test_one_that_failed_spoils_none_of_the_next(self):
         store = torch.distributed.HashStore()
-        for rank in range(3):  # each rank comes to the rendezvous alone, and gives up
+        for rank in range(3):  # each rank comes alone, so its rendezvous fails
             expected = ", ".join(str(other) for other in range(3) if other > rank)
             if expected:
                 with self.assertRaisesRegex(RuntimeError, rf"ranks? {expected} of the group did not come within 0.1 s"):
                     self.meet(store, rank, 3, 0.1)
             else:
-                self.meet(store, rank, 3, 0.1)  # this attempt finds the messages of the ranks that gave up
+                self.meet(store, rank, 3, 0.1)  # the last rank finds the messages of the ranks whose rendezvous failed
         self.all_meet(store, 3)
 
     def test_smaller_and_larger_groups_of_one_store(self):

@@ -175,8 +175,8 @@ class Ddp(unittest.TestCase):
         alike(network.parameters(), single.parameters(), rtol=1e-2, atol=1e-3)
 
     def hooked(self, hook, state_of, dtype=torch.float64):
-        """Trains with a hook whose callbacks start collectives, on Rueda and on Gloo. Gloo runs callbacks in any order,
-        so on Gloo each bucket waits for the one before."""
+        """Trains with a hook whose callbacks start collectives, on Rueda and on Gloo. Gloo runs callbacks in any order.
+        So with Gloo, the hook waits for the end of each bucket before the next bucket begins."""
 
         def one_by_one(state, bucket):
             future = hook(state, bucket)
@@ -495,7 +495,7 @@ class Groups(unittest.TestCase):
                 self.assertEqual(total.item(), 10.0**first + 10.0 ** (first + 1))
                 self.assertEqual(group.rank(), RANK - first)
                 root = torch.tensor([float(RANK)])
-                dist.broadcast(root, first + 1, group=group)  # the root is given by its global rank, also in a group
+                dist.broadcast(root, first + 1, group=group)  # the root is a rank of the job, not of the group
                 self.assertEqual(root.item(), first + 1)
                 dist.destroy_process_group(group)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests a script for Horovod in every way in which it can get Rueda instead, and the names that users of Horovod
+"""Tests all the ways in which a script for Horovod can get Rueda instead, and the names that users of Horovod
 import."""
 
 import json

@@ -34,7 +34,7 @@ class ElasticJobs(unittest.TestCase):
             place = pathlib.Path(made)
             whole = self.run_job(place / "whole.pt")
             self.assertEqual(whole.returncode, 0, whole.stderr)
-            failed = self.run_job(place / "failed.pt", 8, 0)  # rank 0, whose role the survivor takes
+            failed = self.run_job(place / "failed.pt", 8, 0)  # rank 0 dies, and the survivor becomes rank 0
             self.assertEqual(failed.returncode, 0, failed.stderr)
             self.assertIn("the job goes on with 2 ranks (generation 1)", failed.stderr)
             self.check_weights(place / "failed.pt", place / "whole.pt")
@@ -47,7 +47,8 @@ class ElasticJobs(unittest.TestCase):
             self.check_stored_commit(place)
 
     def check_stored_commit(self, place):
-        """A job goes on from the commit of an earlier job, although a rank dies before the ranks have shared it."""
+        """A job continues from the commit of an earlier job. It must do so even if a rank dies before all ranks have
+        received the commit."""
         ended = self.run_job(place / "none.pt", 8, 0, elastic=False, commits=place / "commits")
         self.assertNotEqual(ended.returncode, 0)
         (place / "commits").stat()

@@ -160,8 +160,8 @@ class Operations(Case):
 
 
 class Mismatches(Case):
-    """The last rank calls an operation with a tensor of the CPU that looks like the exchange of the numbers of rows, and
-    the other ranks call it with a tensor of a GPU.
+    """The ranks call the same operation with different tensors. The last rank passes a tensor of the CPU, which looks
+    like the exchange of the numbers of rows. The other ranks pass a tensor of a GPU.
     """
 
     def setUp(self):
@@ -195,14 +195,16 @@ class Mismatches(Case):
                 self.assertSame(two, torch.ones(hvd.size()))
 
     def test_operations_without_a_name_in_flight(self):
-        """Several operations without a name are pending after a mismatch, which has taken a number only on some ranks."""
+        """A mismatch used up a number for unnamed operations, but only on some ranks. After the mismatch, several
+        operations without a name are pending."""
         self.assertMismatch(lambda tensor: hvd.allgather_async(tensor))
         pending = [hvd.allgather_async(cuda(torch.full((1,), index))) for index in range(6)]
         for index, handle in enumerate(pending):
             self.assertSame(hvd.synchronize(handle), torch.full((hvd.size(),), index))
 
     def test_names_of_operations_without_a_name_repeat(self):
-        """Rueda need not negotiate a name again that it knows. The operations share no names."""
+        """The names of operations without a name repeat, because Rueda need not negotiate a known name again. Different
+        kinds of operations have different names."""
         names = set()
         one = cuda(torch.ones(hvd.size()))
         with mock.patch.object(_deferred, "_NAMES", 3):
@@ -269,7 +271,7 @@ class Streams(Case):
                     self.assertSame(result, torch.full((500,), total() + hvd.size() * index))
 
     def test_a_thread_goes_back_to_its_device_without_a_context(self):
-        """The scope of the device must be the outer scope, because torch.cuda.stream() alone would return to the
+        """The scope of the device must enclose the scope of the stream. torch.cuda.stream() alone would return to the
         previous device by cudaSetDevice()."""
         seen = []
 
@@ -311,7 +313,7 @@ class Streams(Case):
         def start(_sizes):
             raise KeyboardInterrupt
 
-        with mock.patch("sys.unraisablehook"):  # the constructor calls the function at once, as if it were a callback
+        with mock.patch("sys.unraisablehook"):  # the constructor calls `start` at once, as PyTorch calls a callback
             operation = DeferredOperation(sizes, simulated_cuda.gpu.index, start)
         for _ in range(2):
             with self.assertRaises(KeyboardInterrupt):

@@ -164,7 +164,7 @@ class Allreduce(Case):
             hvd.allreduce(torch.tensor([3]), compression=hvd.Compression.fp16), torch.tensor([3]), torch.int64
         )
 
-        class Halves:  # a compressor that a user could write
+        class Halves:  # this compressor is an example of one that a user writes
             @staticmethod
             def compress(tensor):
                 return tensor / 2, 2
@@ -431,7 +431,8 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, average if hvd.rank() == root else torch.zeros_like(average))
 
     def test_alltoall(self):
-        # Rank r sends r + 1 rows to each rank. Row i of the rows from rank s has the weight values(s)[i] + s.
+        # Rank r sends r + 1 rows to each rank. For the rows that come from rank s, the weight of row i is values(s)[i]
+        # + s.
         rows = hvd.rank() + 1
         count = sum(rank + 1 for rank in ranks())
         begin = sum(rank + 1 for rank in range(hvd.rank()))

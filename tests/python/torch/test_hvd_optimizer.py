@@ -142,7 +142,8 @@ class Equality(Case):
                 self.assertTrainedAlike(model, reference)
 
     def test_lbfgs_by_closure(self):
-        # LBFGS's line search uses the loss. All ranks have the same samples, so that they have the same loss.
+        # All ranks have the same samples here. LBFGS's line search uses the loss, so the loss must be the same on all
+        # ranks.
         model, reference = model_of(), model_of()
         for trained, optimizer in (
             (model, distributed(model, torch.optim.LBFGS(model.parameters(), max_iter=5))),
@@ -307,7 +308,7 @@ class Equality(Case):
         for step in range(STEPS):
             inputs, targets = (tensor.bfloat16() for tensor in mine(step))
             optimizer.zero_grad()
-            # the loss is written out, because PyTorch 1.13 has no mse_loss for bfloat16
+            # the loss is written as a formula, because PyTorch 1.13 has no mse_loss for bfloat16
             (model(inputs) - targets).square().mean().backward()
             optimizer.step()
         reference = model_of()
@@ -718,7 +719,8 @@ class HowItIsUsed(Case):
         later.step()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The value must be the gradient of the second step. The reference from the first step is outdated.
+            # The result must be the gradient of the second step. The program's reference from the first step is
+            # outdated.
             earlier.synchronize()
         self.assertEqual(first.grad[0].item(), 3.0 * hvd.size() * (hvd.size() if hvd.size() > 1 else 1))
         self.assertEqual(second.grad[0].item(), 2.0 * hvd.size())

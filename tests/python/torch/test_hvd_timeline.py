@@ -51,8 +51,8 @@ class Timeline(unittest.TestCase):
             os.rmdir(self.folder)
 
     def events(self):
-        """Reads the file again if it grew meanwhile: the end of the timeline moves when the file grows, so the text
-        could contain parts of two states of the file."""
+        """Returns the events. If the file changed while it was read, reads it again: the text could mix two states of
+        the file, because a growing file also moves its end."""
         while True:
             before = os.stat(self.path)
             with open(self.path, encoding="utf-8") as file:

@@ -11,9 +11,9 @@
 namespace rueda::explorer {
 
 /// Knows the order of the transitions (steps of a process) in a schedule: which transition happened before which
-/// others. A transition happens before later transitions of its process, before later conflicting transitions, and
-/// before transitions for which the caller added it as a cause. A thread does not conflict with its own store buffer,
-/// because a load returns the same value before and after the buffer is flushed.
+/// others. A transition happens before later transitions of the same process, and before later transitions that
+/// conflict with it. With add_cause(), the caller can state further orders. A thread does not conflict with its own
+/// store buffer, because a load returns the same value before and after the buffer is flushed.
 class Causality {
 public:
     using Clock = VectorClock<kMaxProcesses>;

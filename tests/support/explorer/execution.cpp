@@ -187,8 +187,8 @@ void Execution::advance(std::size_t number) {
     describe_next(number);
     look_again_after_pause(number);
     if (needs_empty_buffer(number) && buffer_is_empty(number)) {
-        // The thread's next operation had to wait for an empty store buffer. So the earlier transitions of this buffer
-        // are causes of the operation.
+        // The thread's next operation needs an empty store buffer, and had to wait for it. So the operation counts as
+        // later than the transitions that emptied the buffer.
         transition_.after_own_buffer |= only(number);
     }
 }
@@ -232,7 +232,8 @@ void Execution::look_again_after_pause(std::size_t number) {
         thread.noticed = thread.noticed || view(number, watched.object, watched.bytes) != watched.value;
     }
     if (thread.watched.size() > 1) {
-        // A change of any watched value could have ended the pause, so all watched values belong to the footprint.
+        // The pause ends when any of the watched values changes. So the explorer treats the next transition as a read
+        // of all of them.
         for (const Seen& watched : thread.watched) {
             thread.next_footprint.push_back(value_of(watched.object, false));
         }
@@ -241,8 +242,8 @@ void Execution::look_again_after_pause(std::size_t number) {
     }
 }
 
-/// The schedule has already fixed the order of writes to the object. This order alone decides that the thread
-/// continues, so the explorer has no further choice.
+/// Lets the paused thread continue, because the watched object was written. The order of this write in the schedule
+/// decides that the thread continues, so the explorer has no other choice to try.
 void Execution::let_go_on(std::size_t number) {
     transition_.write_causes.push_back({number, value_of(threads_[number].watched.front().object, false).location});
 }
@@ -476,7 +477,8 @@ std::uint64_t Execution::view(std::size_t number, std::uint32_t object, std::uin
     return own != nullptr ? own->value : read_bytes(objects_[object].address, bytes);
 }
 
-/// Stores which value the thread loaded first after its last pause(), because a spin loop decides on this value.
+/// Stores the first value that the thread has loaded from this object since its last pause(). A spin loop decides by
+/// this value.
 void Execution::see(std::size_t number, const Operation& operation, std::uint64_t value) {
     std::vector<Seen>& seen = threads_[number].seen;
     for (const Seen& known : seen) {

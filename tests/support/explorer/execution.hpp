@@ -24,7 +24,8 @@ struct Object {
     const void* address = nullptr;
     const char* name = nullptr;  ///< if null, reports show a number instead
     int index = -1;
-    /// the events that happened before the release of the present value; an acquire load comes after them
+    /// the events that happened before the store that released the present value; a load with acquire order comes after
+    /// them
     SyncClock released;
     int plain_writer = -1;
     std::uint32_t plain_write_time = 0;

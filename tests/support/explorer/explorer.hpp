@@ -29,7 +29,7 @@ enum class Reduction : std::uint8_t {
     none,  ///< runs every interleaving
     /// Runs only one of several interleavings that differ only in the order of independent operations.
     sleep_sets,
-    dynamic,  ///< like sleep_sets, but tries another order only where two operations were seen to conflict
+    dynamic,  ///< like sleep_sets, but tries another order of two operations only if they were seen to conflict
 };
 
 struct Options {

@@ -46,8 +46,8 @@ void set_delays(std::chrono::microseconds most);
 /// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
 void delay_operations(const std::string& part, std::chrono::microseconds delay);
 /// Whether an allocation of device memory or of pinned memory waits until the device has no work. The real driver may
-/// wait. With such waits, a wrong program hangs: it allocates memory while a kernel waits for another rank, but would
-/// start that rank's kernel only after the allocation. The default is false.
+/// wait. These waits show a mistake: if a program allocates memory before it starts another rank's kernel, and a
+/// running kernel already waits for that rank, the program hangs. The default is false.
 void set_allocations_wait(bool wait);
 /// Whether a copy from pageable memory waits for its stream before it reads the memory. The real driver may do so. The
 /// default is false.
@@ -142,8 +142,8 @@ void set_nccl_progress_calls(int most);
 /// runs at a time. The default is true.
 void set_one_nccl_kernel_at_a_time(bool one);
 /// Whether communicators report kNcclRemoteError after the process of another rank ended, or after lose_rank(). The
-/// default is false: NCCL does not notice the end of a rank on the same host. The value also decides whether
-/// communicators report that another rank has aborted.
+/// default is false, because the real NCCL does not notice the end of a rank on the same host. This setting also
+/// decides whether communicators report that another rank has aborted.
 void set_nccl_notices_lost_ranks(bool notices);
 /// Acts as if the process of this communicator's rank had ended. Its kernels continue, but the other ranks may notice
 /// the end.

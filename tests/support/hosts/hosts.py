@@ -30,12 +30,12 @@ import time
 SKIPPED = 77  # CTest reports this exit status as "skipped"
 PREFIX = "rueda-h"
 SUBNET = "10.77.0"
-LOOK = 0.1  # seconds between two checks for Ctrl-C
+LOOK = 0.1  # seconds between two checks whether Ctrl-C was pressed
 PATIENCE = 15  # the number of seconds that a command has to end after Ctrl-C
 
 # Keeps a host's namespaces alive until the script's standard input ends. This happens at the latest when the process
-# that created the host ends. Then the script ends all processes on the host and removes the folder. $3 is the machine's
-# own network namespace, whose processes must not be ended.
+# that started the script ends. Then the script ends all processes on the host and removes the folder $2. $3 is the
+# machine's own network namespace, whose processes must not be ended.
 HOLDER = """
 network=$(readlink /proc/$$/ns/net)
 [ -n "$network" ] && [ -n "$3" ] && [ "$network" != "$3" ] || exit 1
@@ -299,7 +299,7 @@ def main():
     try:
         with Hosts(options.hosts, options.rate) as hosts:
             return run_to_its_end(hosts, options.command)
-    except KeyboardInterrupt:  # Ctrl-C came before the command started or after it ended
+    except KeyboardInterrupt:  # Ctrl-C was pressed before the command started or after it ended
         return 128 + signal.SIGINT
 
 

@@ -23,8 +23,8 @@ import time
 
 # The constants are from linux/if_packet.h and linux/if_ether.h.
 SOL_PACKET = 263
-# With this option, a socket receives packets in the kernel's form: with several segments in one packet, and without
-# computed checksums.
+# With this option, a socket receives packets as the kernel handles them: several segments may be in one packet, and
+# checksums may not be computed yet.
 PACKET_VNET_HDR = 15
 PACKET_IGNORE_OUTGOING = 23
 ETH_P_ALL = 3
@@ -77,7 +77,7 @@ def main():
         wait = max(0, late[0][0] - time.monotonic()) if late else None
         for ready in select.select([*ports, *commands], [], [], wait)[0]:
             if ready is sys.stdin:
-                # os.read() leaves nothing in a buffer that select() does not see.
+                # os.read() does not buffer, so no line is left in a buffer that select() cannot see.
                 text = os.read(ready.fileno(), 4096).decode()
                 for line in text.splitlines():
                     wire.obey(line)

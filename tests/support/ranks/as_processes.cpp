@@ -187,7 +187,8 @@ private:
         if (pid == 0) {
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (::getppid() != test) {
-                ::_exit(kThrewStatus);  // the test died before prctl() took effect, so no signal will come
+                // the test died before prctl() took effect, so the kernel will not send the signal
+                ::_exit(kThrewStatus);
             }
             close_others();
             ways_.report = [pipe = theirs.value()](int, const std::string& key, const std::string& value) {

@@ -15,7 +15,8 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// The control planes of the ranks. Each rank opens its planes in order; the n-th planes of all ranks share one hub.
+/// Keeps the control planes of all ranks. The planes that the ranks open first share one hub, the planes that they open
+/// second share another hub, and so on.
 class ThreadPlanes {
 public:
     explicit ThreadPlanes(int size) : ended_(static_cast<std::size_t>(size), false) {}
@@ -28,7 +29,8 @@ public:
         }
         return std::move(hubs_[static_cast<std::size_t>(number)][static_cast<std::size_t>(rank)]);
     }
-    /// Closes the planes that an ended rank did not open, so that no other rank waits for this rank there.
+    /// Called when a rank has ended. Closes this rank's side of all planes that it did not open, so that no other rank
+    /// waits for it there.
     void close(int rank) {
         const std::lock_guard lock(mutex_);
         ended_[static_cast<std::size_t>(rank)] = true;

@@ -34,13 +34,14 @@ public:
     [[nodiscard]] bool was_in_phase(int rank, std::string_view text) const;
     void wait_for_phase(int rank, std::string_view text) const;
 
-    /// Starts all ranks. They wait for this call, so that the board has all process ids before a body runs.
+    /// Starts all ranks. The ranks wait until this function is called, because by then the board has the ids of all
+    /// processes.
     void start();
     void wait_for_start() const;
     void set_process(int rank, int pid);
     [[nodiscard]] int process_of(int rank) const;  ///< 0 if the rank is a thread or has ended
-    /// Must be called before the test waits for the end of the rank's process. After the wait, the number of this
-    /// process may belong to another process.
+    /// Call this function before the test reaps the rank's process. After that, the system may give the
+    /// same process id to another process.
     void set_ended(int rank);
     void send_signal(int rank, int signal) const;
 

@@ -21,8 +21,8 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// The check waits this long for leftovers to disappear: an orphan may be ending, and an object in /dev/shm may belong
-/// to another test.
+/// If something seems to be left behind, the check waits this long for it to disappear: an orphan may be about to end,
+/// and an object in /dev/shm may belong to another test.
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 

@@ -197,7 +197,7 @@ TEST_CASE("the test kills one of the processes in a phase", "[processes][ranks]"
                        ranks.wait_for_phase(1, "in the middle");
                        seen = ranks.phase_of(1) == "in the middle";
                        ranks.kill_rank(1, SIGKILL);
-                       // Rank 0 may have left this phase already. The wait must end even then.
+                       // wait_for_phase() must also return if rank 0 has already left this phase.
                        ranks.wait_for_phase(0, "in the middle");
                        CHECK_THROWS_WITH(ranks.wait_for_phase(1, "afterwards"),
                                          Equals("rank 1 ended in phase 'in the middle', never in 'afterwards'"));

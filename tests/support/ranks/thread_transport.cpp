@@ -63,7 +63,7 @@ private:
     std::vector<bool> cut_;
 };
 
-/// Relaxed: a test reads the number when the ranks have told each other that they have made their calls.
+/// Relaxed suffices: a test reads the number only after the ranks have told it that their calls are over.
 std::atomic<std::uint64_t> calls_with_sigpipe{0};
 
 class ThreadTransport final : public Transport {

@@ -27,7 +27,8 @@ Call::Call(const char* function, Needs needs) : function_(function) {
 
 CudaResult Call::check(Needs needs) {
     using namespace collectives::cuda;
-    // CUDA Driver API, cuLaunchHostFunc: a host function must not make calls of the driver; they may return this error.
+    // CUDA Driver API, cuLaunchHostFunc: a host function must not call the driver. If it does, the driver may return
+    // this error.
     if (in_host_function) {
         machine_.report(fmt::format("{} was called by a host function", function_));
         return kCudaNotPermitted;

@@ -17,7 +17,8 @@ public:
 
     explicit Call(const char* function, Needs needs = Needs::context);
 
-    /// The error with which the function must return at once; 0 if there is none.
+    /// Returns the error that this call has found; the driver's function must then return it at once. Returns 0 if
+    /// there is no error.
     [[nodiscard]] CudaResult error() const { return error_; }
     [[nodiscard]] Machine& machine() { return machine_; }
     [[nodiscard]] std::unique_lock<std::mutex>& lock() { return lock_; }
@@ -25,8 +26,8 @@ public:
     /// Returns the live stream, or null after a report.
     [[nodiscard]] Stream* stream(CudaStream handle);
     [[nodiscard]] Event* event(CudaEvent handle);
-    /// Each function that is "potentially unsafe" while a stream captures a graph calls this, and returns the error if
-    /// there is one.
+    /// Returns the error if the call is forbidden because a stream captures a graph. All functions that CUDA calls
+    /// "potentially unsafe" during a capture use this check.
     [[nodiscard]] CudaResult refuse_during_capture();
     void report(const std::string& what);
 

@@ -66,8 +66,8 @@ CudaResult find_text(CudaResult error, const char** result, const char* ErrorTex
     return kCudaInvalidValue;
 }
 
-/// Prints the violations at the end of a program that has not asked for them. With GPU_STAND_IN_STRICT=1, such a
-/// program also ends with the exit status 86.
+/// Called at the end of a program. Prints the violations that the program has not read itself. With
+/// GPU_STAND_IN_STRICT=1, the program then ends with exit status 86.
 void show_violations() {
     const std::vector<std::string> found = Machine::instance().violations();
     for (const std::string& text : found) {

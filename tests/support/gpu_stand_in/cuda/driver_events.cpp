@@ -46,7 +46,7 @@ public:
     bool run() override { return true; }
 };
 
-/// A stream's wait for an event that another process may have recorded.
+/// An operation that makes a stream wait for an event. Another process may have recorded this event.
 class WaitForSharedEvent final : public Operation {
 public:
     explicit WaitForSharedEvent(std::shared_ptr<SharedEvent> shared)
@@ -255,7 +255,8 @@ CudaResult cuEventSynchronize(CudaEvent handle) {
     if (const CudaResult refused = call.refuse_during_capture(); refused != kCudaSuccess) {
         return refused;
     }
-    Device& device = *event->device;  // keeps the device, because another thread may destroy the event during the wait
+    // This copy keeps the device, because another thread may destroy the event during the wait.
+    Device& device = *event->device;
     if (event->shared != nullptr) {
         wait_for_shared(call.machine(), call.lock(), *event);
     } else if (event->recorded != nullptr) {

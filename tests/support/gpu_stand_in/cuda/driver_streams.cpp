@@ -104,7 +104,7 @@ CudaResult cuStreamQuery(CudaStream handle) {
     if (!std::all_of(work.begin(), work.end(), [](const auto& completion) { return completion->done; })) {
         return kCudaNotReady;
     }
-    // this call does not wait, because the work has ended; it orders the host program after the work
+    // the work has ended, so this call does not wait; it only records that the host program comes after the work
     call.machine().wait(call.lock(), work);
     return kCudaSuccess;
 }

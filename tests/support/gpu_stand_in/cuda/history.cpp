@@ -50,7 +50,7 @@ void History::add(const Access& access,
             report(old.label, old.write != 0);
         }
         // If the old access is ordered before the new one, every access that races with the old one also races with the
-        // new one. So the old access is dropped.
+        // new one. So the history no longer needs the old access.
         const bool is_covered = access.first <= old.first && old.end <= access.end;
         if (is_before && is_covered && (access.write || old.write == 0)) {
             continue;

@@ -34,18 +34,20 @@ public:
         std::string label{};
     };
 
-    /// Adds an access. Calls `report` with the description of every earlier access that races with it.
+    /// Adds an access. Calls `report` for every earlier access that races with it, with a description of that earlier
+    /// access.
     void add(const Access& access, const std::function<void(const std::string& other, bool other_writes)>& report);
-    /// Calls `report` with the description of every access of this process that is not ordered before `clock`.
+    /// Calls `report` for every access of this process that is not ordered before `clock`, with a description of the
+    /// access.
     void find_unordered(int process, const Clock& clock, const std::function<void(const std::string& access)>& report);
     /// Adds and removes a process that has opened the memory.
     void add_importer(int process);
     void remove_importer(int process);
     /// Returns the number of living processes that have opened the memory.
     [[nodiscard]] std::size_t importers();
-    /// Orders the caller's next step after everything that has ended according to the host programs of the other
-    /// processes with this memory. This is needed because the programs notify each other in ways that the stand-in
-    /// cannot see.
+    /// Adds to `host` what the host programs of the other processes with this memory know to have ended. The caller's
+    /// next step then counts as later than all of this. The stand-in needs this, because it cannot see how the programs
+    /// notify each other.
     void exchange(Clock& host);
 
 private:

@@ -33,16 +33,18 @@ class Memory;
 /// A queue of operations that a device executes one after the other.
 struct Stream {
     Device* device = nullptr;
-    bool is_legacy = false;     ///< whether this is the legacy default stream of the device's context
-    bool is_blocking = true;    ///< whether this stream and the legacy default stream wait for each other's work
-    bool is_destroyed = false;  ///< true after its destruction; the object remains until its work has ended
-    unsigned number = 0;        ///< for texts
+    bool is_legacy = false;   ///< whether this is the legacy default stream of the device's context
+    bool is_blocking = true;  ///< whether this stream and the legacy default stream wait for each other's work
+    /// whether the program has destroyed the stream; the object remains until its work has ended
+    bool is_destroyed = false;
+    unsigned number = 0;  ///< for texts
     Actor actor = 0;
     Clock clock{};
     std::deque<std::unique_ptr<Operation>> queue{};
     CompletionPtr last{};     ///< the completion of the operation that was submitted last
     bool is_running = false;  ///< true while the device's thread executes the first operation of the queue
-    unsigned nccl_calls = 0;  ///< NCCL's calls that are in progress and have not launched their kernels
+    /// number of calls of NCCL that are in progress and have not yet launched their kernels in this stream
+    unsigned nccl_calls = 0;
     int capture_status = 0;
     int capture_mode = 0;
     std::thread::id capture_thread{};
@@ -128,7 +130,7 @@ public:
     [[nodiscard]] Stream* find_stream(CudaStream handle, Device& current);
     Stream& add_stream(Device& device);
     void submit(Stream& stream, std::unique_ptr<Operation> operation);
-    /// Returns the completions that must be done before the stream counts as idle.
+    /// Returns the completions of all work after which the stream is idle.
     [[nodiscard]] std::vector<CompletionPtr> work_of(const Stream& stream) const;
     /// Waits until all of these completions are done, and orders the host program after them.
     void wait(std::unique_lock<std::mutex>& lock, const std::vector<CompletionPtr>& completions);

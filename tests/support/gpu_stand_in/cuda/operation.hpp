@@ -35,13 +35,13 @@ public:
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
-    /// Whether the operation may start. The operations that must end before it are checked elsewhere (`after`). The
-    /// caller holds the mutex.
+    /// Whether the operation itself is ready to start. The caller holds the mutex, and checks separately that the
+    /// operations in `after` have ended.
     [[nodiscard]] virtual bool may_start() { return true; }
     /// Returns the memory that the operation accesses. The stand-in calls this function once, when the operation
     /// starts.
     [[nodiscard]] virtual std::vector<Range> ranges() { return {}; }
-    /// Whether this operation may reach memory of other devices without peer access. The driver's copies may.
+    /// Whether this operation may reach memory of other devices without peer access. The driver's copies may do so.
     [[nodiscard]] virtual bool reaches_other_devices() const { return false; }
     /// Executes a part of the operation. Returns whether the operation has ended; if not, this function is called again
     /// later.

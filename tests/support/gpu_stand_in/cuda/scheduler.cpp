@@ -58,7 +58,8 @@ bool Machine::is_ready(Device& device, Operation& operation, bool& poll_again) {
 }
 
 Stream* Machine::choose_stream(Device& device, bool& poll_again) {
-    std::vector<Stream*> waiting;  // streams whose operations run, and wait for something outside of the device
+    // streams whose operation has started, and now waits for something outside of the device
+    std::vector<Stream*> waiting;
     std::vector<Stream*> ready;
     if (device.is_held && device.error == 0) {
         return nullptr;
@@ -71,7 +72,8 @@ Stream* Machine::choose_stream(Device& device, bool& poll_again) {
     if (ready.empty()) {
         return waiting.empty() ? nullptr : waiting[device.random() % waiting.size()];
     }
-    // An operation that waits also gets its turn, because other operations may wait for it.
+    // Sometimes chooses an operation that waits, because it must continue when its wait is over, and other operations
+    // may wait for it.
     if (!waiting.empty() && device.random() % 2 == 0) {
         return waiting[device.random() % waiting.size()];
     }
@@ -205,7 +207,8 @@ bool Machine::has_runnable_work() const {
 }
 
 void Machine::settle(std::unique_lock<std::mutex>& lock) {
-    // Kernels of NCCL and waits for other processes poll, so they need some time to see that they can continue.
+    // Some operations poll: NCCL's kernels, and waits for other processes. They need some time to notice that they can
+    // continue.
     constexpr std::chrono::milliseconds kQuiet{3};
     constexpr std::chrono::seconds kMost{10};
     const auto begin = std::chrono::steady_clock::now();

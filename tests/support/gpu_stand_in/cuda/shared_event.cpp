@@ -10,8 +10,8 @@
 
 namespace rueda::tests::gpu {
 
-/// The memory is all zero at first. The end of record n is in slot n % kSlots, so a process finds the end of record n
-/// only until record n + kSlots ends.
+/// The memory is all zero at first. Slot n % kSlots describes the end of record n. When record n + kSlots ends, it
+/// overwrites this slot.
 struct SharedEvent::Page {
     static constexpr std::uint64_t kSlots = 64;
     static constexpr std::uint32_t kEntries = 256;
@@ -57,8 +57,8 @@ SharedEvent::~SharedEvent() {
     ::close(file_);
 }
 
-// Relaxed suffices for the numbers of records: if a wait in another process must come after a record, the program
-// itself sends a message from one process to the other.
+// The numbers of records need no stronger order than relaxed. If a wait in another process must come after a record,
+// the program itself must send a message from one process to the other.
 std::uint64_t SharedEvent::record() { return page_->recorded.fetch_add(1, std::memory_order_relaxed) + 1; }
 std::uint64_t SharedEvent::last_record() const { return page_->recorded.load(std::memory_order_relaxed); }
 

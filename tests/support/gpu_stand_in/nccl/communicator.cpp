@@ -46,7 +46,8 @@ void lose_rank(NcclCommunicator handle) {
 
 NcclResult Communicator::join() {
     std::int32_t expected = 0;
-    // Relaxed: every rank only compares the number with its own, and needs no other data of the rank that wrote it.
+    // Relaxed suffices: each rank only compares this number with its own, and reads nothing else that the other rank
+    // wrote before.
     region->ranks.compare_exchange_strong(expected, ranks, std::memory_order_relaxed);
     if (expected != 0 && expected != ranks) {
         last_error = fmt::format("rank {} has {} ranks, and another rank has {}", rank, ranks, expected);

@@ -66,9 +66,9 @@ struct Communicator {
 
     /// Returns the registered memory that contains the address; null if there is none.
     [[nodiscard]] const Registered* find_registered(DeviceAddress address) const;
-    /// Tells the other ranks that this rank has come. Returns an error if another rank has the same number.
+    /// Tells the other ranks that this rank has joined. Returns an error if another rank has the same number.
     [[nodiscard]] NcclResult join();
-    /// Connects the communicator if all ranks have come. Sets the error if two of the ranks must not be in one
+    /// Connects the communicator if all ranks have joined. Sets the error if two of the ranks must not be in one
     /// communicator.
     void try_to_connect();
     /// Whether all kernels of this rank have ended and the other ranks have read everything that this rank sent.

@@ -14,7 +14,7 @@ using namespace collectives::cuda;
 
 namespace {
 
-/// Makes a stream wait for the kernel of a group that was launched in another stream.
+/// An operation that makes a stream wait for the kernel of a group. This kernel was launched in another stream.
 class WaitForKernel final : public Operation {
 public:
     WaitForKernel() : Operation("the end of a group of NCCL", Kind::marker) {}
@@ -127,7 +127,7 @@ std::vector<CompletionPtr> running_kernels(const std::vector<CommunicatorPtr>& s
 Group& thread_group() {
     thread_local Group group;
     const std::uint64_t generation = Machine::instance().generation;
-    if (group.generation != generation) {  // the thread's group is from before the last reset()
+    if (group.generation != generation) {  // this group was begun before the last reset()
         group = Group{};
         group.generation = generation;
     }

@@ -91,7 +91,8 @@ OperationHeader NcclPart::header() const {
     const bool has_root = operation_.kind == NcclKind::broadcast || operation_.kind == NcclKind::reduce;
     return {.kind = static_cast<std::int32_t>(operation_.kind),
             .type = operation_.type,
-            // Each rank has its own numbers for premultiplied sums, so they are not compared.
+            // The numbers of premultiplied sums may differ between the ranks. So all these sums get the same number
+            // here.
             .reduction = is_reduction(operation_.kind) ? std::min(operation_.reduction, kNcclAverage + 1) : 0,
             .root = has_root ? operation_.root : 0,
             .count = operation_.count,
