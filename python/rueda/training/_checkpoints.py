@@ -197,9 +197,7 @@ class CheckpointManager:
         return [answer for answer, _ in answers]
 
     def _claim_here(self) -> None:
-        if (
-            self._claim is None
-        ):  # another manager in this process may hold the claim, but may end earlier
+        if self._claim is None:  # another manager in this process may hold the claim, but may end earlier
             self._claim = _native.checkpoint_claim(self._path())
 
     def claim(self) -> None:

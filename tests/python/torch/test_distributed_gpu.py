@@ -103,8 +103,7 @@ class Collectives(Case):
         self.assertSame(got, torch.tensor([10.0 * other + rank() for other in range(size())]))
 
     def test_parts_that_do_not_fit(self):
-        """The received parts have the right total size, but some of them have other sizes than this rank expects.
-        """
+        """The received parts have the right total size, but some of them have other sizes than this rank expects."""
         received = [1] * size()
         received[0], received[-1] = 2, 0
         with self.assertRaisesRegex(ValueError, r"elements came from the ranks of the group; the output has room for"):

@@ -148,8 +148,7 @@ class StalledRank(unittest.TestCase):
         self.assertRegex(text, r"rank 2 on host2 \(pid \d+\): ")
 
     def check_message(self, text):
-        """Rank 1 waits for rank 2. Rank 0 prints the report. Rank 1 prints only one line, which refers to the report.
-        """
+        """Rank 1 waits for rank 2. Rank 0 prints the report. Rank 1 prints only one line, which refers to the report."""
         self.assertRegex(text, r"receive from rank 2, tag 7: waiting for [\d.]+ s; ready: rank 1; missing: rank 2\n")
         self.assertRegex(text, r"rank 2[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
         self.assertRegex(
