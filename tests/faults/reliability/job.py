@@ -244,6 +244,15 @@ class Job:
             raise Problem(f"one process with {pattern!r} was expected, not {found}")
         return next(iter(found))
 
+    def named_sockets(self):
+        """Returns the names of the Unix sockets in the job's network namespaces."""
+        found = []
+        for process in [os.getpid(), *(holder.pid for holder in (self.hosts.holders if self.hosts else []))]:
+            with contextlib.suppress(OSError):
+                lines = pathlib.Path(f"/proc/{process}/net/unix").read_text().splitlines()[1:]
+                found += [line.split()[7] for line in lines if len(line.split()) > 7]  # the others have no name
+        return found
+
     def left_behind(self, processes):
         """Returns one line for each thing that the job has left behind."""
         left = [f"the process {line[:100]}" for line in processes.values()]
@@ -255,12 +264,12 @@ class Job:
                 leads_to_kept = any(pathlib.Path(parent) in path.parents for path in kept)
                 if parent != folder and not folders and not files and not leads_to_kept:
                     left.append(f"the folder {parent}")
-        networks = [os.getpid(), *(holder.pid for holder in self.hosts.holders)] if self.hosts else [os.getpid()]
-        for process in networks:
-            with contextlib.suppress(OSError):
-                for line in pathlib.Path(f"/proc/{process}/net/unix").read_text().splitlines()[1:]:
-                    if len(line.split()) > 7:  # true if the socket has a name
-                        left.append(f"the socket {line.split()[7]}")
+        # A process that was killed can be a zombie, or have no command line any more, while the kernel still closes its
+        # sockets. So processes() does not contain this process, but its sockets are closed only a moment later.
+        deadline = time.monotonic() + 1
+        while (sockets := self.named_sockets()) and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+        left += [f"the socket {name}" for name in sockets]
         for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]:
             left.append(f"the System V segment {line.split()[1]}")
         return sorted(set(left))
