@@ -21,23 +21,10 @@
 #include "tests/conformance/public_ranks.hpp"
 #include "tests/conformance/scenarios.hpp"
 #include "tests/support/check_passed.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define RUEDA_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define RUEDA_SANITIZED 1
-#endif
-#endif
+#include "tests/support/sanitized.hpp"
 
 namespace rueda::tests {
 namespace {
-
-#if defined(RUEDA_SANITIZED)
-constexpr bool kSanitized = true;  // sanitizers have mappings and memory of their own, so the footprint is not compared
-#else
-constexpr bool kSanitized = false;
-#endif
 
 template <class Expected, class Body>
 bool throws(Body&& body) {
@@ -134,7 +121,7 @@ TEST_CASE("hundreds of jobs in one process leave nothing behind", "[processes]")
                 // belonged to an earlier arena.
                 RUEDA_RANK_CHECK(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
             }
-            if (kSanitized) {
+            if (kSanitized) {  // the sanitizers' own mappings and memory would be counted
                 return;
             }
             const Footprint after;
