@@ -41,9 +41,12 @@ Result<Reading> exchange(collectives::ControlPlane& control_plane, const Reading
                        sizeof(theirs));
     }
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; so the difference of two times does not overflow
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; the difference of two times up to this limit
+                                                           // does not overflow
     if (theirs.entered_ns < 0 || theirs.entered_ns > kMost || theirs.left_ns < 0 || theirs.left_ns > kMost) {
-        return failure(ErrorCode::internal, "rank 0 announced {} ns as the time of its clock", theirs.entered_ns);
+        return failure(ErrorCode::internal,
+                       "rank 0 announced the times {} ns and {} ns of its clock, expected 0 to {} ns",
+                       theirs.entered_ns, theirs.left_ns, kMost);
     }
     return theirs;
 }
