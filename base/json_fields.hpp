@@ -23,7 +23,7 @@ struct Damage {
     std::string text;
 };
 
-/// Returns null if there is no such field.
+/// Returns the field `key` of `object`. Returns null if there is no such field.
 inline const Json* find(const Json& object, const char* key) {
     const auto found = object.find(key);
     return found != object.end() ? &*found : nullptr;

@@ -16,20 +16,20 @@ namespace rueda::base {
 /// directions go over one socket, which the rank inherits (docs/design/failure.md, "Notifications from the launcher").
 struct LauncherNotification {
     enum class Kind : std::uint32_t {
-        ended_well = 1,  ///< to a rank: another rank ended with exit status 0
-        failed = 2,      ///< to a rank: another rank ended in any other way
-        aborted = 3,     ///< from a rank: the reason why the job was aborted; if the rank ends later, ruedarun reports
+        ended_well = 1,  ///< tells a rank that another rank ended with exit status 0
+        failed = 2,      ///< tells a rank that another rank ended in any other way than with status 0
+        aborted = 3,     ///< tells ruedarun why the job was aborted; if the sending rank ends later, ruedarun reports
                          ///< this reason
-        steps = 4,       ///< to a rank: carries the descriptor of the file for the rank's current training step
+        steps = 4,       ///< gives a rank the descriptor of the file into which it writes its current training step
                          ///< (base/shared_memory/step_page.hpp)
-        elastic = 5,     ///< to a worker of an elastic job: init() must wait until the worker gets a rank in the job
-                         ///< (docs/design/0028)
-        waits = 6,       ///< from a worker of an elastic job: the worker has no rank, and waits for a rank in the next
-                         ///< generation
-        place = 7,       ///< to a worker that waits: its rank in the next generation; the text has the environment
+        elastic = 5,     ///< tells a worker of an elastic job that init() must wait until the worker gets a rank in
+                         ///< the job (docs/design/0028)
+        waits = 6,       ///< tells ruedarun that a worker of an elastic job has no rank, and waits for a rank in the
+                         ///< next generation
+        place = 7,       ///< tells a waiting worker its rank in the next generation; the text has the environment
                          ///< variables for this rank
-        slots_changed = 8,  ///< to a worker: the slots of the job have changed; `rank` has bits of SlotChange
-        dismissed = 9,      ///< to a worker that waits: it will get no rank; the text says why
+        slots_changed = 8,  ///< tells a worker that the job's slots have changed; `rank` has bits of SlotChange
+        dismissed = 9,      ///< tells a waiting worker that it will get no rank; the text says why
     };
 
     /// The bits of a notification about slots. Horovod's State.on_hosts_updated() uses the same numbers.
@@ -60,7 +60,7 @@ struct PlaceVariable {
     std::string value;
 };
 
-/// The place of a worker in a generation of an elastic job: everything that init() needs to join it.
+/// The place of a worker in a generation of an elastic job: everything that init() needs to join this generation.
 struct LauncherPlace {
     std::int32_t rank = 0;
     std::int32_t ranks = 0;
@@ -87,8 +87,8 @@ inline constexpr std::string_view kReasonOfStall = "more than RUEDA_STALL_SHUTDO
 /// LauncherAddress.
 inline constexpr const char* kLauncherVariable = "RUEDA_LAUNCHER_FD";
 
-/// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough: a program between ruedarun and the
-/// rank may have closed the descriptor, and the number may now belong to another file. The inode therefore identifies
+/// The value of RUEDA_LAUNCHER_FD. The number of a descriptor alone is not enough. A program between ruedarun and the
+/// rank may have closed the descriptor, and its number may now belong to another file. The inode therefore identifies
 /// the socket. The rank and the number of ranks identify the process that the socket is for.
 struct LauncherAddress {
     int fd = -1;

@@ -11,7 +11,7 @@ include_guard(GLOBAL)
 option(RUEDA_WITH_NVCC "Compile the device kernels with nvcc where it is found, otherwise with clang" ON)
 
 # The folders in which NVIDIA's headers, compilers and libraries may be: first those of a CUDA Toolkit, then those of
-# NVIDIA's Python packages in build/nvidia, which `scripts/test --full` makes on a machine without a toolkit.
+# NVIDIA's Python packages in build/nvidia. On a machine without a toolkit, `scripts/test --full` makes build/nvidia.
 file(GLOB packages LIST_DIRECTORIES true "${PROJECT_SOURCE_DIR}/build/nvidia/lib/python3*/site-packages/nvidia/*")
 set(RUEDA_NVIDIA_FOLDERS $ENV{CUDA_PATH} $ENV{CUDA_HOME} /usr/local/cuda ${packages})
 

@@ -143,7 +143,7 @@ function(rueda_mpi_test name)
   rueda_tests_under(${name} rueda_mpi "${MPIEXEC_EXECUTABLE};${flags};${MPIEXEC_NUMPROC_FLAG}" ${ARGN})
 endfunction()
 
-# Does the same as rueda_mpi_test with the plugin for MPICH and MPICH's launcher.
+# Like rueda_mpi_test, but the test uses the plugin for MPICH and MPICH's launcher.
 function(rueda_mpich_test name)
   if(TARGET rueda_mpich AND RUEDA_MPICH_LAUNCHER)
     rueda_tests_under(${name} rueda_mpich "${RUEDA_MPICH_LAUNCHER};-n" ${ARGN})

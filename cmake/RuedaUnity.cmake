@@ -31,7 +31,8 @@ set_source_files_properties(
 set_source_files_properties(training/checkpoints/c_functions.cpp training/metrics/c_metric_files.cpp DIRECTORY training
                             PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# This file declares functions of core/ as weak, which must happen before any use of them.
+# This file declares functions of core/ as weak, which must happen before any use of them. In a unit with other files, a
+# use could come first.
 set_source_files_properties(data/pipeline/host_share.cpp DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Each room (folder) is divided into units of equal size: at most 24 sources are compiled together. With more sources,

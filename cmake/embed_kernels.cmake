@@ -3,9 +3,9 @@
 # cmake -DPTX=file -DOUTPUT=file.cpp -DCOMPILER=name -P embed_kernels.cmake
 # Lowers the version in the PTX file, and writes a C++ source with the text.
 #
-# A driver refuses PTX of a version that is newer than the driver, and nvcc writes its own version: PTX of nvcc 13.0
-# needs a driver of CUDA 13.0. The kernels need nothing newer than PTX 6.4, the version of CUDA 10.1, except for a hint
-# of nvcc that this script removes.
+# A driver refuses PTX whose version is newer than the driver. nvcc writes its own version into the PTX: PTX of nvcc
+# 13.0 needs a driver of CUDA 13.0. The kernels need nothing newer than PTX 6.4, the version of CUDA 10.1, except for a
+# hint of nvcc that this script removes.
 cmake_minimum_required(VERSION 3.25)
 file(READ "${PTX}" text)
 string(REGEX REPLACE "[ \t]*\\.pragma \"used_bytes_mask[^\n]*\n" "" text "${text}")

@@ -16,7 +16,8 @@ namespace rueda::collectives {
 /// A transport that does not belong to a control plane. It only needs the addresses of all ranks, which any control
 /// plane can exchange (docs/design/0025-ucx.md).
 ///
-/// After abandon(), close() frees the memory of messages in progress, unless the transport cannot be closed.
+/// close() frees the memory of messages in progress, also after abandon(). The memory stays allocated if the transport
+/// cannot be closed.
 ///
 /// Threads: as Transport says.
 class BulkTransport : public Transport {

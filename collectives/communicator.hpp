@@ -41,11 +41,11 @@ struct Segment {
     std::uint64_t count = 0;           ///< number of elements; for operations of variable size, the elements of one row
     const std::byte* input = nullptr;  ///< a broadcast reads the input only on the root
     /// For an allgather: memory for the rows of all members. For an alltoall: memory for all rows that this rank
-    /// receives. In these two operations the output may be null in two cases: this rank takes part only so that the
-    /// other ranks can finish, and stores no result; or this rank receives nothing.
+    /// receives. In these two operations the output may be null if this rank receives nothing. It may also be null if
+    /// this rank stores no result, because it takes part only so that the other ranks can finish.
     std::byte* output = nullptr;
-    /// For an allreduce: `absent` is the number of members on this host that have joined (see Location). `uncounted` is
-    /// the number of members, over all hosts, that the divisor of an average leaves out.
+    /// For an allreduce: `absent` is the number of members on this host that have called join() (see Location).
+    /// `uncounted` is the number of members, over all hosts, that the divisor of an average leaves out.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
     Compression compression = Compression::none;  ///< how data is compressed between hosts; only an allreduce of

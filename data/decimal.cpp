@@ -33,8 +33,8 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 const char* read_digits(const char* place, const char* end, DecimalParts& parts) noexcept {
     while (place != end && is_digit(*place)) {
         parts.digits = parts.digits * 10 + static_cast<std::uint64_t>(*place - '0');
-        // Leading zeros are not counted. All digits after the first counted digit are counted, even if `digits` has
-        // overflowed to zero.
+        // Leading zeros are not counted. `digits` alone does not show whether a zero is a leading one, because `digits`
+        // may have overflowed to zero. So `count` is checked, too.
         parts.count += (parts.count != 0 || parts.digits != 0) ? 1 : 0;
         ++place;
     }
@@ -75,9 +75,9 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
         const char* const fraction = place + 1;
         place = read_digits(fraction, end, parts);
         digits += place - fraction;
-        // The limit keeps the exponent small enough for an int. The result stays right: is_exact() refuses a number
-        // with such a long fraction, even if read_exponent() adds the largest exponent. So read_slowly() reads the
-        // number.
+        // The limit keeps the exponent small enough for an int. A number with a longer fraction is still read
+        // correctly: is_exact() refuses it, even if read_exponent() adds the largest exponent, so read_slowly() reads
+        // it.
         constexpr std::ptrdiff_t kLongestFraction = 1'000'000;
         parts.exponent = -static_cast<int>(std::min(place - fraction, kLongestFraction));
     }
@@ -85,8 +85,8 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
 }
 
 /// Reads a number with std::from_chars, which accepts any number of digits, but no plus sign. std::from_chars does not
-/// say whether a number out of range is too large or too small. It is too small if its first digit other than zero
-/// stands for a negative power of ten.
+/// say whether a number out of range is too large or too small. The number is too small if its first digit other than
+/// zero stands for a negative power of ten.
 template <class Real>
 const char* read_slowly(const char* place, const char* end, const DecimalParts& parts, Real& value) noexcept {
     const char* const begin = place != end && *place == '+' ? place + 1 : place;
@@ -120,10 +120,10 @@ double exact_product(const DecimalParts& parts) noexcept {
 }
 
 /// Whether rounding `wide` to float32 gives the float32 that is nearest to the decimal number. `wide` is the float64
-/// that is nearest to the decimal number. So `wide` and the decimal number lie on the same side of the middle between
-/// two float32 numbers, unless `wide` is itself such a middle. The function therefore checks that `wide` is no middle.
-/// It accepts only normal float32 numbers and zero: for normal numbers, a middle has the bits 1000… below the 23 bits
-/// of a float32.
+/// that is nearest to the decimal number. Rounding to float32 changes its direction at the middle between two
+/// neighbouring float32 numbers. `wide` and the decimal number lie on the same side of each middle, unless `wide` is
+/// itself a middle. The function therefore checks that `wide` is no middle. It accepts only normal float32 numbers and
+/// zero: for normal numbers, a middle has the bits 1000… below the 23 bits of a float32.
 bool rounds_like_decimal(double wide) noexcept {
     constexpr std::uint64_t kBelow = (std::uint64_t{1} << 29) - 1;
     constexpr std::uint64_t kMiddle = std::uint64_t{1} << 28;

@@ -42,7 +42,7 @@ namespace rueda::data {
 
 /// Does the same as read_real(), but is faster for short numbers such as 1 and 0.123456. A short number has no sign and
 /// no exponent. Its digits without the point make an integer of at most 2^24. At most 10 digits are behind the point.
-/// This integer and the power of ten are exact in float32, so one division gives the nearest float32 (Clinger 1990).
+/// The integer and the power of ten are exact in float32, so one division gives the nearest float32 (Clinger 1990).
 [[nodiscard]] inline const char* read_short_real(const char* place, const char* end, float& value) noexcept {
     constexpr float kPowers[] = {1e0F, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F, 1e9F, 1e10F};
     std::uint64_t digits = 0;

@@ -14,8 +14,8 @@ namespace rueda::launcher {
 class RepeatedSteps {
 public:
     /// Adds the steps of one attempt. Call this for all attempts, in their order. A rank reports a step when it begins
-    /// the step. So the last step of an attempt that failed was begun, but was not completed on all ranks, and a later
-    /// attempt does not repeat it.
+    /// the step. So a failed attempt began its last step, but did not complete it on all ranks. If a later attempt runs
+    /// this step again, the step does not count as repeated.
     void add(const base::StepSpan& attempt, bool ended_well) {
         if (!attempt.is_known()) {
             return;

@@ -105,7 +105,7 @@ private:
 
     const Reduction& reduction_;
     const Pass& pass_;
-    std::array<T, kBlock> values_;  // first the values of one source, later the result
+    std::array<T, kBlock> values_;  // holds the values of one source, and later the result
 };
 
 }  // namespace

@@ -43,7 +43,7 @@ void run_boolean(ReduceOp op, const Pass& pass) {
     if (op == ReduceOp::max) {
         run_general<Boolean, Max, Scaling::none>(pass, 1.0, 1.0);
     } else {
-        // for a product, the code for min is used: the elements are 0 or 1, for which both give the same result
+        // a product of bools uses the code for min: for the elements 0 and 1, product and min give the same result
         run_general<Boolean, Min, Scaling::none>(pass, 1.0, 1.0);
     }
 }

@@ -32,8 +32,8 @@ void call_if_loaded(const char* name, int number) {
     }
 }
 
-/// Reads OMP_NUM_THREADS, which may be a list with a number for each level of nested parallel regions. Returns the
-/// first number, or nothing if it is no number above 0.
+/// Parses the value of OMP_NUM_THREADS, which may be a list with a number for each level of nested parallel regions.
+/// Returns the first number, or nothing if it is not a positive number.
 std::optional<int> outermost_number(std::string_view list) {
     std::string_view first = list.substr(0, list.find(','));
     first = first.substr(0, first.find_last_not_of(' ') + 1);

@@ -101,8 +101,8 @@ void ElasticValues::check() const {
     }
 }
 
-/// All ranks decide together whether they skip the copy. One rank may only have seen that ranks leave, and could skip
-/// it. Another rank may have restored a commit, and needs it.
+/// All ranks decide together whether they skip the copy. A rank that has only seen other ranks leave could skip it. But
+/// another rank may have restored a commit, and then needs the copy.
 void ElasticValues::share(bool skip) {
     std::array<std::int32_t, 1> asks = {skip ? 0 : 1};
     allreduce("rueda.elastic.asks_for_values", asks, {.op = ReduceOp::max});
@@ -129,7 +129,7 @@ void Elastic::commit() {
 void Elastic::check_slots() const {
     std::array<std::int32_t, 1> changes{};
     detail::check(rueda_take_slot_changes(changes.data()));
-    // Ranks learn of a change at different times. So all ranks act on what rank 0 knows.
+    // Ranks learn of a change of slots at different times. So all ranks use rank 0's knowledge.
     broadcast("rueda.elastic.slot_changes", changes, /*root=*/0);
     if (changes[0] != 0) {
         throw SlotsChanged(changes[0] == RUEDA_SLOTS_REMOVED);

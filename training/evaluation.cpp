@@ -16,7 +16,7 @@
 namespace rueda::training {
 namespace {
 
-__extension__ using Wide = unsigned __int128;  // there may be more than 2^64 pairs of samples
+__extension__ using Wide = unsigned __int128;  // counts pairs of samples, of which there may be more than 2^64
 
 constexpr int kLimbBits = 32;
 constexpr std::int64_t kLimbMask = (std::int64_t{1} << kLimbBits) - 1;
@@ -27,7 +27,8 @@ constexpr int kFractionBits = 53;
 /// A limb grows by less than 2^32 in an addition, so it stays below 2^63 for this many additions.
 constexpr std::int32_t kMostAdditions = 1 << 30;
 
-/// Returns the numbers of all members, member by member.
+/// Gathers the numbers of all members. The result has the numbers of the first member, then those of the second, and so
+/// on.
 template <class Number>
 std::vector<Number> gather_all(const char* name, const std::vector<Number>& mine, ProcessSet set) {
     std::vector<Number> copy = mine;

@@ -6,7 +6,7 @@
 
 namespace rueda::training {
 
-/// Runs several actions, all of them, and keeps the first error. Threads: one at a time.
+/// Runs several actions, even if some of them fail, and keeps the first error. Threads: one at a time.
 class FirstError {
 public:
     template <class Action>

@@ -292,8 +292,8 @@ Plateau::Plateau(const PlateauOptions& options) : options_(options) {
 
 bool Plateau::observe(double metric) {
     double& best = state_[kBest];
-    // If the best value is negative, the threshold has the opposite effect: a metric that is a little worse counts as
-    // better. PyTorch does the same.
+    // If the best value is negative, the threshold has the opposite effect: even a metric that is a little worse than
+    // the best one counts as better. PyTorch does the same.
     const bool improved = options_.larger_is_better ? metric > best * (1.0 + options_.threshold)
                                                     : metric < best * (1.0 - options_.threshold);
     if (improved) {

@@ -8,8 +8,8 @@
 
 namespace rueda::training {
 
-/// The operations use the tensors until all of them have ended. So this function waits for all operations that it has
-/// started, even if some fail or cannot be started.
+/// Broadcasts the tensors. Waits until all started operations have ended, even if some fail or cannot be started,
+/// because the operations use the tensors until then.
 void broadcast_parameters(std::span<const NamedTensor> tensors, int root) {
     std::vector<Handle> handles;
     handles.reserve(tensors.size());

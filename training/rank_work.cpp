@@ -35,7 +35,7 @@ constexpr std::chrono::milliseconds kPause{100};
 struct Counts {
     std::int64_t ended = 0;  ///< the number of operations that have ended
     double waited = 0.0;     ///< how long these operations waited for other ranks: the sum, in seconds
-    double oldest = 0.0;     ///< how long the oldest operation that has not ended has waited, in seconds
+    double oldest = 0.0;     ///< the wait of the oldest pending operation so far, in seconds
 };
 
 /// Throws NotInitialized after the end of the job.
@@ -62,7 +62,7 @@ public:
     WaitWatch& operator=(const WaitWatch&) = delete;
     ~WaitWatch() { finish(); }
 
-    /// If the watch of the previous work still runs, ends it. Then begins a watch for the next work.
+    /// Ends the watch of the previous work, if it still runs. Then begins a watch for the next work.
     void start(const std::string& what, Seconds warn_after) {
         finish();
         owner_ = ::getpid();
@@ -89,7 +89,7 @@ private:
         bool is_asked_for = false;  ///< protected by the mutex
     };
 
-    /// Makes the thread read the counts once more, and waits for the thread's end.
+    /// Makes the watching thread read the counts once more and end, and waits for its end.
     void finish() {
         if (thread_.joinable() && ::getpid() != owner_) {
             // A forked process has the object, but not the thread. The condition variable counts the thread as waiting,

@@ -65,12 +65,13 @@ bool is_block_of_rank(const DeviceRequest& request, const VisibleGpus& visible) 
                        [&next](const std::string& entry) { return entry == std::to_string(next++); });
 }
 
-/// Divides `ranks` ranks into `blocks` blocks of neighbours. Returns the block of a rank.
+/// Divides `ranks` ranks into `blocks` blocks of ranks with consecutive numbers. Returns the number of the block that
+/// contains `rank`.
 int block_of_rank(int rank, int ranks, int blocks) {
     return static_cast<int>(static_cast<std::int64_t>(rank) * blocks / ranks);
 }
 
-/// Returns the position of the first of the rank's `gpus_per_rank` GPUs in the list of visible GPUs.
+/// Each rank gets `gpus_per_rank` GPUs. Returns the position of this rank's first GPU in the list of visible GPUs.
 Result<int> first_gpu_of_rank(const DeviceRequest& request, const VisibleGpus& visible) {
     const int groups = visible.count() / request.gpus_per_rank;
     if (groups >= request.local_size) {

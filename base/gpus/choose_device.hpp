@@ -16,7 +16,8 @@ namespace rueda::base {
 struct DeviceRequest {
     int local_rank = 0;
     int local_size = 1;
-    /// If not 0: the launcher gives each rank this number of GPUs through CUDA_VISIBLE_DEVICES.
+    /// The number of GPUs that the launcher gives each rank through CUDA_VISIBLE_DEVICES; 0 if no launcher divides the
+    /// GPUs.
     int gpus_per_rank = 0;
     bool share = false;  ///< whether several ranks may use one GPU
     std::string host;    ///< the host's name, for messages
@@ -42,7 +43,7 @@ struct DeviceRequest {
 
 /// Returns the value of CUDA_VISIBLE_DEVICES for a rank that gets `gpus_per_rank` of the host's visible GPUs. The GPUs
 /// of a rank follow the GPUs of the ranks with lower numbers. If there are too few GPUs for all ranks and ranks may not
-/// share GPUs, the function fails with InvalidArgument. If ranks may share GPUs, they are divided into blocks of
+/// share GPUs, the function fails with InvalidArgument. If ranks may share GPUs, the ranks are divided into blocks of
 /// neighbours, and the ranks of a block get the same GPUs. Pure function.
 [[nodiscard]] Result<std::string> devices_of_rank(const DeviceRequest& request, const VisibleGpus& visible);
 

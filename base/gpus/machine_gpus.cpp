@@ -72,7 +72,7 @@ MachineGpus gpus_of_proc(const GpuSources& sources) {
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
         folders.push_back(entry->path());
     }
-    // the names are PCI bus addresses of equal length, so this sorts by address
+    // the names are PCI bus addresses of equal length, so the order of the names is the order of the addresses
     std::sort(folders.begin(), folders.end());
     for (const fs::path& folder : folders) {
         const std::string text = read_small_file(folder / "information").value_or("");

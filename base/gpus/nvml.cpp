@@ -38,7 +38,7 @@ std::string text_in(const std::array<char, kSize>& buffer) {
 // The following types are those of NVML. They are not in the anonymous namespace, because members of the class
 // Nvml::Functions point to them, and this class has external linkage.
 
-/// nvmlUtilization_t: percent of the driver's last measuring period
+/// nvmlUtilization_t: how busy the GPU and its memory were, in percent of the driver's last measuring period
 struct NvmlUtilization {
     unsigned gpu = 0;
     unsigned memory = 0;
@@ -73,7 +73,7 @@ struct NvmlPciInfo {
 static_assert(sizeof(NvmlPciInfo) == 68);
 
 /// The functions of NVML that Rueda calls. Their names are those in nvml.h without the prefix nvml. An nvmlDevice_t is
-/// a pointer, and an nvmlReturn_t is an int. An NVML library may lack these functions, except the first four.
+/// a pointer, and an nvmlReturn_t is an int. Every NVML library has the first four functions; it may lack the others.
 struct Nvml::Functions {
     int (*init)() = nullptr;
     int (*shutdown)() = nullptr;

@@ -30,8 +30,8 @@ public:
         if (!where) {
             return give_up("this is no address");
         }
-        // A Unix socket needs a blocking call. If the queue of the listening socket is full, a blocking call waits, but
-        // a non-blocking call fails.
+        // A Unix socket needs a blocking connect(). If the queue of the listening socket is full, a blocking connect()
+        // waits, but a non-blocking one fails.
         const bool is_network = where->storage.ss_family != AF_UNIX;
         connecting_ = open_socket(*where, is_network ? SOCK_NONBLOCK : 0);
         const int result = connecting_.is_open() ? ::connect(connecting_.value(), where->raw(), where->size) : -1;
@@ -91,7 +91,7 @@ private:
         if (!nonce.is_ok()) {
             return give_up(nonce.status().message());
         }
-        // a Unix socket was in blocking mode until it was connected
+        // a Unix socket is still in blocking mode, because its connect() had to block
         ::fcntl(connecting_.value(), F_SETFL, O_NONBLOCK);
         proving_.emplace(std::move(connecting_), HandshakeSide::connecting, secret_, purpose_, nonce.value());
         deadline_ = std::chrono::steady_clock::now() + times_.proof;

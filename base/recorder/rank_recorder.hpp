@@ -45,7 +45,7 @@ struct RecordKind {
 
 /// The last word of a record. It says how far the operation has come, and which fields of the record are valid.
 ///
-/// Its bits:
+/// The bits of this word:
 ///     0–7    the RecordKind
 ///     8–15   the flags below
 ///     16–23  the status code of the ended operation
@@ -156,7 +156,8 @@ struct GpuPart {
 /// A name of a tensor in a process set. The names are in a ring too, so a newer name may have replaced the name of a
 /// record. In that case, `number` differs from the number of the name in the record.
 struct alignas(kCacheLine) NameRecord {
-    std::atomic<std::uint64_t> number;  ///< the name's number, counted from 1; 0: empty or being written
+    std::atomic<std::uint64_t> number;  ///< the name's number, counted from 1; 0: no name yet, or a name is being
+                                        ///< written
     std::atomic<std::int32_t> set_id;
     std::atomic<std::uint32_t> hash;  ///< hash of the complete name, which may be longer than `text`
     SharedText<104> text;             ///< empty for operations without a name

@@ -19,7 +19,7 @@ namespace rueda::base {
 struct RecordedOperation {
     std::uint64_t number = 0;  ///< the record's number among all records of this rank
     std::uint8_t kind = 0;     ///< RecordKind
-    std::uint8_t dtype = 0;    ///< for a part of an execution: what the rank did in it
+    std::uint8_t dtype = 0;    ///< a DType; for a part of an execution instead a PartKind: the kind of work
     std::uint8_t reduce_op = 0;
     std::uint8_t status = 0;  ///< an ErrorCode; valid if the operation has ended
     bool is_blocking = false;
@@ -36,14 +36,15 @@ struct RecordedOperation {
     /// and, in place of the tag, the number of the task's steps in this part. These records have no name, no ordinal
     /// and no generation.
     MessageEnd message = {};
-    std::uint64_t bytes = 0;             ///< for a part of an execution: how long the rank waited in it, in nanoseconds
-    std::optional<std::uint32_t> batch;  ///< the position of the operation's batch in the log (the low bits)
+    std::uint64_t bytes = 0;             ///< the size in bytes; for a part of an execution instead the nanoseconds that
+                                         ///< the rank waited during this part
+    std::optional<std::uint32_t> batch;  ///< the low bits of the batch's position in the process set's log
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
     bool is_launched = false;  ///< whether the work of the operation was given to a GPU
-    /// If a GPU got the operation's work and has not finished it: the time when the GPU got the work. Until this time,
-    /// the rank itself worked on the operation.
+    /// The time when a GPU got the operation's work, if the GPU has not finished the work yet. Until this time, the
+    /// rank itself worked on the operation.
     std::optional<std::int64_t> launched_ns = {};
 
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;

@@ -105,7 +105,8 @@ public:
                          .name = static_cast<std::uint32_t>(what.set_id),
                          .bytes = what.bytes});
     }
-    /// Records that a batch was added to the log, and how many operations the batch has.
+    /// Records that a batch was added to the process set's log (its list of batches), and how many operations the batch
+    /// has.
     void note_batch(std::uint64_t operations) const {
         if (recorder_ != nullptr) {
             add(recorder_->counters.batches, 1);
@@ -114,7 +115,8 @@ public:
     }
     /// Records that the execution of an operation began at `ticks`.
     void start(std::uint64_t number, std::uint64_t ticks) const { start_with(number, ticks, RecordState::kStarted); }
-    /// Does the same as start() above, and also records that the operation is in the batch at `position` of the log.
+    /// Records that the execution of an operation began at `ticks`, and that the operation is in the batch at
+    /// `position` of the process set's log.
     void start(std::uint64_t number, std::uint64_t ticks, std::uint64_t position) const {
         start_with(number, ticks, RecordState::kStarted | RecordState::kInBatch | position << RecordState::kBatchShift);
     }
@@ -173,9 +175,10 @@ public:
         record->started.store(started, std::memory_order_release);
         end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
-    /// Records that the program waits for a send or a receive. The message counts as blocking only if the program
-    /// started it just before this call, as blocking calls in Python do. Threads: any thread. If another thread changes
-    /// the record's state at the same moment, the bit that this function sets may be lost. Only reports use this bit.
+    /// Records that the program waits for a send or a receive. The send or receive is recorded as blocking only if the
+    /// program started it just before this call, as blocking calls in Python do. Threads: any thread. If another thread
+    /// changes the record's state at the same moment, the bit that this function sets may be lost. Only reports use
+    /// this bit.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
         // relaxed: no other data depend on the bit

@@ -226,8 +226,8 @@ public:
             try {
                 list_->push_back(operation_of(parsed));
             } catch (const json_fields::Damage& damage) {
-                damage_ = damage;  // take() reports this damage, after the head of the file was parsed: perhaps the
-                                   // file is of another kind
+                damage_ = damage;  // take() reports this damage only after it has parsed the head of the file, because
+                                   // the head may show that this is another kind of file
             }
         }
         return !is_element;

@@ -17,8 +17,8 @@ namespace rueda::base {
 /// The longest timeout of one futex call. The caller checks its condition again after each call.
 inline constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::hours(1);
 
-/// The atomic operations of released code. Protocols in shared memory are templates over such a class. Tests can then
-/// run the same code with other atomics, which try all interleavings of the threads.
+/// The atomic operations that the released library uses. Protocols in shared memory are templates over such a class.
+/// Tests can then run the same code with other atomics, which try all interleavings of the threads.
 ///
 /// The futexes work between processes. std::atomic::wait does not, because it may use a private futex, which works only
 /// within one process.

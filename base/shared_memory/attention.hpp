@@ -29,7 +29,7 @@ enum class AttentionState : std::uint32_t {
 /// sleeping thread wrote `state`. In that case the sleeping thread's check sees the change.
 ///
 /// A *bell* is a futex with a flag `rung`; this object has one bell for each of the two threads. To ring a bell means
-/// to wake the thread that sleeps on its futex, which is a system call. The flag avoids needless calls. Before it
+/// to wake the thread that sleeps on its futex. Ringing is a system call, and the flag avoids needless calls. Before it
 /// sleeps, a thread takes a *ticket* (it reads the number of rings so far), then clears `rung`, then checks its
 /// condition. The publishing thread publishes, then sets `rung`, then rings. If the publishing thread finds `rung`
 /// already set, it does not ring. This is safe in both possible cases:

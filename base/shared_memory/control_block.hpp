@@ -51,7 +51,8 @@ public:
         }
         version_.store(version + 2, std::memory_order_release);
     }
-    /// Returns an empty text if the writer does not finish in time, for example because the writer died.
+    /// Returns the text. Returns an empty text if the writer does not finish a change in time, for example because it
+    /// died.
     [[nodiscard]] std::string read() const {
         Copy copy;
         return std::string(read(copy));
@@ -90,8 +91,8 @@ struct alignas(kCacheLine) RankBlock {
     std::atomic<std::uint32_t> left_batches{0};
     std::atomic<std::int32_t> pid{0};  ///< the process number in the rank's own pid namespace
     std::atomic<std::int32_t> global_rank{-1};
-    std::atomic<std::uint64_t> process_start{0};  ///< start time of the process (field 22 of /proc/<pid>/stat), because
-                                                  ///< pids are reused
+    std::atomic<std::uint64_t> process_start{0};  ///< start time of the process (field 22 of /proc/<pid>/stat), which
+                                                  ///< tells it apart from a later process with the same pid
     std::atomic<std::int64_t> heartbeat_ns{0};    ///< when the background thread was last active, in CLOCK_MONOTONIC
     std::atomic<std::uint32_t> ended_job{0};      ///< 1 if this rank aborted the job and will end soon
     std::atomic<std::int64_t> step{-1};           ///< the training step that the rank began last; -1: it has reported

@@ -9,8 +9,8 @@
 
 namespace rueda::base {
 
-/// Locks the mutex. If the deadline passes before the mutex is free, returns a lock that does not hold it. Without a
-/// deadline, waits until the mutex is free.
+/// Locks the mutex. If the deadline passes before the mutex is free, returns a lock object that does not hold the
+/// mutex. Without a deadline, waits until the mutex is free.
 ///
 /// Use this for mutexes that are held for long and for which threads rarely compete, such as the mutex of shutdown(). A
 /// waiting thread tries again every few milliseconds. With std::timed_mutex, the thread would be woken at once. But

@@ -53,7 +53,7 @@ void StepPage::open(int fd) {
     span_ = memory == MAP_FAILED ? nullptr : static_cast<StepSpan*>(memory);
 }
 
-/// Relaxed is enough: the reader waits for the end of this process before it reads, so it sees all writes of the
+/// Relaxed stores are enough: the reader reads only after this process has ended, so it sees all writes of this
 /// process.
 void StepPage::begin(std::int64_t step) {
     if (!is_open()) {

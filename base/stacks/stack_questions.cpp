@@ -28,13 +28,14 @@ std::string first_word(const std::string& path) {
 
 std::string describe_from_outside(std::int32_t pid) {
     std::string text;
-    // The file contains "0" if the thread is in no kernel function, or if this user may not read the function's name.
+    // The file wchan contains "0" if the thread is in no kernel function, or if this user may not read the function's
+    // name.
     if (const std::string function = first_word(fmt::format("/proc/{}/wchan", pid));
         !function.empty() && function != "0") {
         text += "in the kernel function " + function;
     }
-    // The first word of the file is the number of a system call, or "running", or -1 if the thread is in the kernel for
-    // another reason.
+    // The first word of the file syscall is the number of a system call, or "running", or -1 if the thread is in the
+    // kernel for another reason.
     if (const auto call = parse_integer<std::int32_t>(first_word(fmt::format("/proc/{}/syscall", pid)));
         call && *call >= 0) {
         text += fmt::format("{}in system call {}", text.empty() ? "" : ", ", *call);

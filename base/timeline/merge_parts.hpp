@@ -23,10 +23,10 @@ struct MergedTotals {
 using WriteMerged = std::function<Status(std::string_view)>;
 
 /// Merges the parts of a job into one timeline. The function matches the records of an operation over all hosts, so the
-/// timeline shows which of all ranks announced the operation last. The parts are read piece by piece. The function
-/// keeps an operation in memory as long as other ranks' records of this operation may still come. It never keeps more
-/// than `most_held` operations, so its memory is limited. Fails with InvalidArgument if the parts are of different
-/// jobs, or if two parts are of the same host.
+/// timeline shows which rank of the whole job announced the operation last. The parts are read piece by piece. The
+/// function keeps an operation in memory as long as other ranks' records of this operation may still come. It never
+/// keeps more than `most_held` operations, so its memory is limited. Fails with InvalidArgument if the parts are of
+/// different jobs, or if two parts are of the same host.
 [[nodiscard]] Result<MergedTotals> merge_parts(std::vector<PartReader>& parts, std::size_t most_held,
                                                const WriteMerged& write);
 

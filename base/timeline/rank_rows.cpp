@@ -257,8 +257,8 @@ void RankRows::add_execution(const RecordedOperation& record) {
     if (!record.started_ns || !record.ended_ns) {
         return;
     }
-    // The operations of a batch have the same position in the log, and were started together. An operation that was
-    // executed alone is a batch of its own.
+    // The operations of a batch have the same position in the log (the process set's list of batches), and were started
+    // together. An operation that was executed alone is a batch of its own.
     const auto same = std::find_if(batches_.rbegin(), batches_.rend(), [&](const Batch& batch) {
         return record.batch && batch.position == record.batch && batch.set_id == record.set_id &&
                batch.kind == record.kind;

@@ -34,8 +34,8 @@ struct Tensor {
     }
 };
 
-/// A way to average the tensor. run() ends when the result is on the GPU. The comment of a candidate says so if its
-/// run() ends earlier.
+/// A way to average the tensor. run() ends when the result is on the GPU. If run() of a candidate ends earlier, the
+/// comment of this candidate says so.
 class Candidate {
 public:
     virtual ~Candidate() = default;

@@ -153,7 +153,7 @@ private:
         }
     }
 
-    /// The sum of n tensors. With a shift, the destination is not aligned like the sources.
+    /// The sum of n tensors. If there is a shift, the destination has another alignment than the sources.
     void reduce(DType dtype, std::uint64_t n, std::size_t shift) {
         const std::uint64_t count = (size_ - shift) / size_of(dtype);
         const auto run = [=, this](std::uint64_t j) {

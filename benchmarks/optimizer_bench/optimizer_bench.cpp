@@ -49,7 +49,7 @@ void plain_copy(benchmark::State& state) {
 
 constexpr std::size_t kLine = 16;    ///< the elements of a cache line
 constexpr std::size_t kAhead = 512;  ///< how far the loops read ahead, in elements, as the optimizers do
-/// GCC and clang add such values with the CPU's vectors.
+/// A vector type of GCC and clang, which they add with the CPU's vector instructions.
 using Line = float __attribute__((vector_size(kLine * sizeof(float)), aligned(sizeof(float)), may_alias));
 
 /// Adds the sums of the arrays in `read` to each of the arrays in `changed`. `count` is a multiple of kLine.
@@ -112,8 +112,8 @@ void register_rule(const std::string& name, const OptimizerRule& rule, void (*to
 
 void register_all() {
     sizes(benchmark::RegisterBenchmark("memcpy", plain_copy));
-    // The last argument is the number of bytes for each parameter: w, g and the state are read, and w and the state are
-    // written.
+    // The last argument is the number of bytes that the rule moves for each parameter: it reads w, g and the state, and
+    // writes w and the state.
     register_rule("sgd", Sgd{}, touch_without_state, 12);
     register_rule("sgd_momentum", Sgd{.momentum = 0.9}, touch_one_state, 20);
     register_rule("adam", Adam{}, touch_two_states, 28);

@@ -12,10 +12,9 @@ the last batch. Before the measurement, tf.data reads and parses one batch, so t
 include the building of its graph. The table has the medians of the rounds. Needs TensorFlow
 (benchmarks/compare/compare --install tensorflow).
 
-With --disk, the files are made in this folder, and are read in three ways that take turns: by O_DIRECT in
-blocks of 1 MiB, which is the rate of the disk; by Rueda after the system has dropped the file's pages from its
-cache; and by Rueda from this cache. The rates are bytes per second of elapsed time, on one core.
-TensorFlow is not needed.
+With --disk FOLDER, the files are made in FOLDER. They are read in three ways, which take turns: by O_DIRECT in blocks
+of 1 MiB, which shows the rate of the disk; by Rueda, after the system has dropped the file's pages from its cache; and
+by Rueda, from this cache. The rates are bytes per second of elapsed time, on one core. TensorFlow is not needed.
 """
 
 import argparse
@@ -153,7 +152,7 @@ def drop_pages(path: str) -> None:
     for part in range(3):
         try:
             os.preadv(descriptor, [bytearray(1)], os.path.getsize(path) * part // 3, os.RWF_NOWAIT)
-        except BlockingIOError:  # as expected: this byte is not in the page cache
+        except BlockingIOError:  # this error is expected: it says that the byte is not in the page cache
             continue
         raise SystemExit(f"the system keeps pages of {path} in its cache; name a folder on a disk")
     os.close(descriptor)

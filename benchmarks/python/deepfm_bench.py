@@ -113,7 +113,7 @@ def train_with_torch(arguments):
     optimizer = torch.optim.Adagrad(model.parameters(), lr=RATE, initial_accumulator_value=INITIAL)
     if hvd:
         optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
-        # Horovod calls the constructor of the optimizer again, and so forgets the initial values of the accumulators.
+        # Horovod calls the constructor of the optimizer again. This call loses the initial values of the accumulators.
         for state in optimizer.state.values():
             state["sum"].fill_(INITIAL)
     trained = nn.parallel.DistributedDataParallel(model) if arguments.library == "ddp" else model
@@ -208,7 +208,7 @@ def processes_of(library: str, size: int, command: list[str], build: Path) -> li
         return [([str(build / "bin" / "ruedarun"), "--no-mpi", "-np", str(size), *command],
                  {**threads, "PYTHONPATH": str(build / "python")})]  # fmt: skip
     if library == "horovod":
-        # Horovod's documentation recommends not to bind its ranks. The short cycle was the fastest setting.
+        # Horovod's documentation recommends not to bind its ranks. A short cycle time was Horovod's fastest setting.
         flags = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
         return [(["mpirun", "-np", str(size), *flags, *command], {**threads, "HOROVOD_CYCLE_TIME": "0.1"})]
     if library == "ddp":

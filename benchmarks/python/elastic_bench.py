@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures the seconds from the SIGKILL of a rank to the next step that the job completes: elastic jobs of ruedarun beside
-the restarts of torchrun. Both train the same model with PyTorch on the CPU. The two launchers take turns.
+"""Measures the seconds from the SIGKILL of a rank to the next step that the job completes. Compares elastic jobs of
+ruedarun with restarts by torchrun. Both train the same model with PyTorch on the CPU. The two launchers take turns.
 
 Usage: python elastic_bench.py [--ruedarun PATH] [--ranks 2] [--rounds 10]
 

@@ -5,7 +5,8 @@
     python optimizer_bench.py build/bench/bin/optimizer_bench
 
 The candidates take turns in several rounds; the table has the median over the rounds, in ms of CPU
-time. CPU time is less disturbed by other programs than elapsed time, because one thread does all the work.
+time. One thread does all the work, so CPU time is a fair measure. Other programs disturb CPU time less than elapsed
+time.
 """
 
 import json

@@ -6,12 +6,13 @@ Usage: ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.
 [--ddp | --small]
 
 The backends run blocks of calls in turn. Each rank rewrites its input before each call. The table has medians of the
-slower rank, in microseconds. Before the measurement, the results of both backends are compared. The row send/recv is
-half of the time for a message to the neighbour and back; all pairs of neighbours do this at the same time.
+slower rank, in microseconds. Before the measurement, the results of both backends are compared. The row send/recv shows
+half of the time for a message to the neighbour and back. All pairs of neighbours exchange messages at the same time.
 
 --ddp measures training steps, in milliseconds, of a model with as many parameters as ResNet-50, and steps without
-communication. The variants are plain DDP, gradients as views of the buckets, and a hook that copies the buckets into
-resident memory. --small measures calls of all_reduce on 4 bytes, without work between the calls, in microseconds.
+communication. The variants are plain DDP, DDP with gradients as views of the buckets, and DDP with a hook that copies
+the buckets into resident memory. --small measures calls of all_reduce on 4 bytes, without work between the calls, in
+microseconds.
 """
 
 import argparse

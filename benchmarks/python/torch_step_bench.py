@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Measures training steps with the gradients of a model: how much of the communication the backward pass does not hide.
+"""Measures training steps with the gradients of a model, to find how much of the communication is not hidden by the
+backward pass.
 
 Usage:
     ruedarun --no-mpi -np 2 python benchmarks/python/torch_step_bench.py
@@ -113,7 +114,7 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: Returns the context manager in which all backward passes of a step except the last one run.
+    #: Returns a context manager. All backward passes of a step run inside it, except the last one.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
     #: Whether a step calls zero_grad() of the model. The zero_grad() of Horovod's optimizer accepts no arguments.

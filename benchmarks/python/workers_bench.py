@@ -226,7 +226,7 @@ def measure(arguments) -> dict[str, float]:
 
 #: Producers that run without a trainer: their processes drop the batches.
 ALONE = {"alone": batches_of, "alone-reused": batches_in_one_array}
-#: The producers with which a way is compared, for the ways that are not compared with the producers "alone".
+#: The keys are ways that are not compared with the producers "alone". The values are the producers used instead.
 COMPARED_WITH = {"rueda-empty": "alone-reused"}
 
 

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
 // Measures how fast the threads of one process add up their gradients, in the ways of rueda::training::Replicas. For
-// comparison it also measures memcpy. The arguments are the number of replicas and the number of elements of all
-// gradients of a replica, which are 4 equal gradients. bytes_per_second counts what any way must at least read and
-// write: the gradients of all replicas, and the sum. The column CPU is the processor time of all threads.
+// comparison it also measures memcpy. A replica has 4 gradients of equal size. The arguments are the number of
+// replicas, and the number of elements of all 4 gradients together. bytes_per_second counts what any way must at least
+// read and write: the gradients of all replicas, and the sum. The column CPU is the processor time of all threads.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

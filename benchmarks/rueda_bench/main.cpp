@@ -54,7 +54,7 @@ std::vector<Case> cases_of(const Options& options) {
                                      Operation::reducescatter, Operation::alltoall, Operation::message},
                                     "operation");
                 c.dtype = named(
-                    dtype,  // all types whose sums are exact; the benchmark measures sums, and those of 8-bit floats
+                    dtype,  // only types whose sums are exact, because the benchmark checks sums; sums of 8-bit floats
                             // are not exact
                     {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
                      DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64},

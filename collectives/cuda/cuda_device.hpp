@@ -36,9 +36,9 @@ private:
     CudaResult error_;
 };
 
-/// While this object lives, the thread's calls do not disturb another thread that captures a graph. Without it, a query
-/// of an event or an allocation would invalidate every capture of mode "global" in the process (CUDA Driver API,
-/// cuThreadExchangeStreamCaptureMode; pytorch#148594).
+/// While this object lives, the thread's calls do not disturb another thread that captures a graph. Without such an
+/// object, a query of an event or an allocation would invalidate every capture of mode "global" in the process (CUDA
+/// Driver API, cuThreadExchangeStreamCaptureMode; pytorch#148594).
 class RelaxedCapture {
 public:
     explicit RelaxedCapture(const CudaApi& api);
@@ -52,9 +52,10 @@ private:
     bool is_exchanged_;
 };
 
-/// Where measured work begins: an event with a time, and an earlier event whose time on the host is known.
+/// The begin of measured work: `event` records its time on the device. `reference` is an earlier event, and
+/// `reference_ns` is the time of this earlier event on the host.
 struct TimedBegin {
-    CudaEvent event = nullptr;  ///< null: the work is not measured
+    CudaEvent event = nullptr;  ///< null if the work is not measured
     CudaEvent reference = nullptr;
     std::int64_t reference_ns = 0;  ///< CLOCK_MONOTONIC
 };
@@ -102,8 +103,8 @@ public:
     [[nodiscard]] Result<bool> record_all(const void* owner, std::vector<DeviceEventPtr>& events);
 
     /// Takes the turn, which is the right to put work into the stream. A communicator needs the turn from its first
-    /// call until NCCL has put all work into the stream, because NCCL does this in a thread of its own. Returns false
-    /// if another communicator has the turn.
+    /// call until NCCL has put all work into the stream. NCCL does this in a thread of its own, so its functions may
+    /// return earlier. Returns false if another communicator has the turn.
     [[nodiscard]] bool take_turn(const void* owner) noexcept;
     void end_turn(const void* owner) noexcept;
 
@@ -122,8 +123,8 @@ public:
     /// Like failure_of(), for a call that failed on `stream`. Returns InvalidArgument if `stream` belongs to the
     /// program and cannot be a stream of this device.
     [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error, CudaStream stream) const;
-    /// Returns another device, which this object opens at the first call. It is needed if the null stream of that
-    /// device must wait for an event of this device.
+    /// Returns the device with the number `ordinal`, which this object opens at the first call. It is needed if the
+    /// null stream of the other device must wait for an event of this device.
     [[nodiscard]] Result<std::shared_ptr<Device>> other(int ordinal);
 
 private:
@@ -162,7 +163,7 @@ private:
     std::int64_t last_try_ns_ = 0;
 
     /// The owner of the turn (take_turn()); null if nobody has the turn. The acquire in take_turn() pairs with the
-    /// release in end_turn() of the previous owner, so the new owner sees the changes of the members below.
+    /// release in end_turn() of the previous owner, so the new owner sees the changes of the fields below.
     std::atomic<const void*> turn_{nullptr};
     DeviceAddress scratch_ = 0;
     std::size_t scratch_bytes_ = 0;

@@ -22,7 +22,7 @@ constexpr DType kAllTypes[] = {DType::uint8,   DType::int8,          DType::int3
                                DType::uint64,  DType::float8_e4m3fn, DType::float8_e5m2};
 static_assert(std::size(kAllTypes) == kDTypeCount);
 
-/// Calls `with` with the name of every kernel. It stops at the first failure and returns it.
+/// Calls the function `with` for the name of every kernel. Stops at the first failure and returns it.
 template <class With>
 Status for_each_kernel(With&& with) {
     for (const char* const name : {ops::cuda::kCopyKernel, ops::cuda::kFillKernel, ops::cuda::kAdasumLanesKernel,
@@ -75,8 +75,8 @@ const Status& Kernels::load(const Note& note) {
 }
 
 /// All functions are looked up at once. A driver that loads lazily copies a kernel to the device in
-/// cuModuleGetFunction(). This call may wait for the device's work (CUDA Programming Guide, "Lazy Loading"). It must
-/// therefore not happen while a kernel of NCCL waits for another rank.
+/// cuModuleGetFunction(). This call may wait for the device's work (CUDA Programming Guide, "Lazy Loading"). Such a
+/// call must therefore not happen while a kernel of NCCL waits for another rank.
 Status Kernels::load_all() {
     if (image_.empty()) {
         return failure(

@@ -62,7 +62,7 @@ private:
     const std::string_view image_;
 
     std::once_flag once_;
-    // load() writes the next two members once. After that, they are only read.
+    // load() writes `loaded_` and `functions_` once. After that, they are only read.
     Status loaded_;
     std::map<std::string_view, CudaFunction> functions_;
 };

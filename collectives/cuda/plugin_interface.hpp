@@ -64,8 +64,8 @@ struct DeviceMemory {
     std::size_t bytes = 0;
     std::int32_t device = -1;
     bool is_from_nccl = false;  ///< NCCL allocated the memory, so a communicator can register it
-    /// The program has freed the memory. Relaxed is enough: communicators use the flag only to end registrations, and a
-    /// communicator that reads an old value ends them later.
+    /// The program has freed the memory. Relaxed accesses are enough: communicators use the flag only to end
+    /// registrations, and a communicator that reads an old value ends them later.
     mutable std::atomic<bool> is_given_back{false};
 };
 using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
@@ -77,8 +77,8 @@ using DeviceMemoryPtr = std::shared_ptr<const DeviceMemory>;
 class PinnedMemory {
 public:
     virtual ~PinnedMemory() = default;
-    /// Notes that the work that is now in the stream of the memory's device may use the memory. Null is the legacy
-    /// default stream.
+    /// Notes that the memory may be used by all work that is now in `stream`, a stream of the memory's device. Null is
+    /// the legacy default stream.
     [[nodiscard]] virtual Status note_work(void* stream) = 0;
     /// Whether the device has done all work that was noted. Does not wait.
     [[nodiscard]] virtual Result<bool> is_idle() = 0;
@@ -106,10 +106,11 @@ struct TensorMemory {
 /// addresses in it.
 struct DeviceBatch {
     Operation operation = Operation::allreduce;
-    /// As in Batch, with addresses in device memory. A member that has joined has a null input and a null output.
+    /// The same as Batch::segments, but with addresses in device memory. A member that has called join() has a null
+    /// input and a null output.
     std::span<const Segment> segments{};
     /// For each segment, the event after which its input may be read and its output written. Null for a member that has
-    /// joined.
+    /// called join().
     std::span<const DeviceEventPtr> ready{};
     /// For each segment, the memory in which it lies. Empty if all of it is memory of the program.
     std::span<const TensorMemory> memory{};
@@ -221,9 +222,10 @@ public:
     /// Whether the members are connected. Does not wait.
     [[nodiscard]] virtual Result<bool> is_connected() = 0;
 
-    /// Returns Unsupported, with what to do, if the members cannot do the operation with this tensor, because NCCL
-    /// lacks it and the setting RUEDA_GPU_PATH allows NCCL only. The result depends only on what is the same on all
-    /// members, and not on addresses. Call this before start(): a task with such a tensor fails. Threads: any thread.
+    /// Returns Unsupported, with what to do, if the members cannot do the operation with this tensor. This happens if
+    /// NCCL lacks the operation and the setting RUEDA_GPU_PATH allows NCCL only. The result depends only on what is the
+    /// same on all members, and not on addresses. Call this before start(): a task with such a tensor fails. Threads:
+    /// any thread.
     [[nodiscard]] virtual Status check(Operation operation, const Segment& segment) const = 0;
     /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
     /// given to the device, and the event of end() was recorded after it. The work itself may still run. A communicator
@@ -249,7 +251,7 @@ public:
     /// task. Batches of other process sets then do not wait for it.
     virtual void abandon() noexcept {}
     /// Ends all work that waits for other members. Afterwards the communicator is only destroyed. Does not wait. If
-    /// several communicators of the process fail, abort all of them before you destroy the first, because the end of
+    /// several communicators of the process fail, abort all of them before you destroy the first. Otherwise the end of
     /// one communicator can wait for the work of another.
     virtual void abort() noexcept = 0;
 };
@@ -304,7 +306,7 @@ public:
     /// this work. This function also frees the memory that deallocate() has taken back. While memory is freed, the
     /// driver may make the calling thread wait for work of the device. A thread that drives progress must therefore not
     /// call this function. Returns InvalidArgument if the device does not exist, and Unsupported if the stream captures
-    /// a graph: a replay of the graph would bypass the order of the log.
+    /// a graph: a replay of the graph would bypass the order that the ranks have agreed on (the log).
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
     /// Opens NCCL, if it is not open yet. This takes long, so the program's own thread calls this before the first
     /// operation of a process set that may use NCCL. The communicators' offers contain the reason of a failure.
@@ -315,7 +317,7 @@ public:
                                                                                         Communicator& host) = 0;
 
     /// Returns memory of the host. `device` can copy to and from this memory without making the host wait. When the
-    /// last owner releases the memory, it can be used for other copies. At that time, no copy may use it any more.
+    /// last owner releases the memory, other copies can get it. So release it only when no copy uses it any more.
     [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) = 0;
     /// Copies between memory of `device` and memory of the host from host_memory(), after the event `after`. Returns
     /// the event after the copy. If `after` is null, the copy waits only for other copies whose `after` is null. Does

@@ -16,12 +16,13 @@ namespace rueda::collectives::cuda {
 class ReadyEvents {
 public:
     /// The events must stay valid until all_done() has returned true. Null events count as reached: a member that has
-    /// joined has no events.
+    /// called join() has no events.
     void begin(std::span<const DeviceEventPtr> events) {
         events_ = events;
         done_ = 0;
     }
-    /// Whether the program's work before the call of each operation has ended.
+    /// Whether the device has reached all events. The program's work that precedes the operations of the batch has then
+    /// ended.
     [[nodiscard]] Result<bool> all_done() {
         for (; done_ < events_.size(); ++done_) {
             if (events_[done_] == nullptr) {

@@ -13,10 +13,11 @@ namespace rueda::collectives {
 ///
 /// A *partial* is the combined input of some hosts. Partials are combined in a balanced tree, with the partials of
 /// lower-numbered hosts on the left. Let p be the largest power of two that is not above h, and r = h − p. If r > 0,
-/// each odd host among the first 2r hosts sends its partial to the host before it, in phase 0. In the last phase, each
-/// of these odd hosts receives the result from the host before it. The other p hosts are numbered 0 to p − 1 in
-/// ascending order. In step k, two hosts whose numbers differ in bit k exchange their partials. Every combination
-/// rounds to the dtype, and both hosts of a pair compute the same bits.
+/// each odd host among the first 2r hosts sends its partial to the host before it, in phase 0. (With 6 hosts, p = 4 and
+/// r = 2: hosts 1 and 3 send to hosts 0 and 2.) In the last phase, each of these odd hosts receives the result from the
+/// host before it. The other p hosts are numbered 0 to p − 1 in ascending order. In step k, two hosts whose numbers
+/// differ in bit k exchange their partials. Every combination rounds to the dtype, and both hosts of a pair compute the
+/// same bits.
 class DoublingExchange final : public NetworkAllreduce {
 public:
     DoublingExchange(Messages& messages, const std::vector<std::uint32_t>& peers, std::uint32_t host);
@@ -41,8 +42,8 @@ private:
     void combine_received(std::uint32_t phase);
 
     std::uint32_t steps_ = 0;
-    std::uint32_t folded_ = 0;      // r of the class comment: the number of odd hosts that send their partial first and
-                                    // receive the result last
+    std::uint32_t folded_ = 0;      // the number of odd hosts that send their partial first and receive the result last
+                                    // (r in the class comment)
     std::uint32_t rooms_ = 0;       // how many buffers this allreduce uses so far
     std::byte* current_ = nullptr;  // the partials that this host has combined so far
     std::vector<std::byte*> rooms_of_phase_;

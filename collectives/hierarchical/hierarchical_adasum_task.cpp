@@ -8,8 +8,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// How many bytes of one host's partial result are measured and combined at one time. On a host with one rank, the same
-/// number of bytes is copied to the output at one time.
+/// How many bytes of one host's partial result are combined, or used for the dot products, at one time. On a host with
+/// one rank, the same number of bytes is copied to the output at one time.
 constexpr std::uint64_t kPieceBytes = 32 * 1024;
 
 constexpr std::uint64_t up_to_lines(std::uint64_t bytes) {

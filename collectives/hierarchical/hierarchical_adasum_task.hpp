@@ -90,12 +90,12 @@ private:
                                               // end of the last part
     std::byte* memory_ = nullptr;
     std::uint64_t memory_bytes_ = 0;
-    std::vector<std::byte*> received_;  // indexed by host: that host's partial of the part that this host combines
+    std::vector<std::byte*> received_;  // for each host: its partial result of the part that this rank's host combines
     std::vector<std::byte*> numbers_;   // indexed by host: the received dot products
     std::uint64_t position_ = 0;        // progress of the current phase: an offset in this host's part
     ops::DotProducts products_;
     std::vector<double> dots_;     // dot products, indexed by segment (tensor), then by pair of hosts
-    std::vector<double> weights_;  // indexed by segment (tensor), then by host
+    std::vector<double> weights_;  // Adasum weights, indexed by segment (tensor), then by host
     std::vector<const std::byte*> sources_;
     std::uint64_t piece_bytes_ = 0;
     std::uint64_t pieces_ = 0;  // the number of pieces to deliver

@@ -52,8 +52,8 @@ void HierarchicalAllreduceTask::plan_cells() {
     delivery_places_ = half / place_bytes_;
 }
 
-/// Computes `piece_bytes_`: how many bytes one rank sends to other hosts at one time. Uncompressed data may be longer
-/// than this, and must fit into one place (a buffer in shared memory), too.
+/// Computes `piece_bytes_`: how many bytes one rank sends to other hosts at one time. Data that will be compressed is
+/// longer before that, and this longer form must also fit into one place (a buffer in shared memory).
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -215,7 +215,7 @@ bool HierarchicalAllreduceTask::lanes_reached(std::atomic<std::uint64_t> Progres
     return true;
 }
 
-/// A place (a buffer in shared memory) may be reused when all ranks that combine its earlier content have done so.
+/// A place (a buffer in shared memory) may be reused when every rank that combines its earlier content has finished.
 bool HierarchicalAllreduceTask::may_stage() const {
     if (is_at_end(staging_) || set_.members == 1) {
         return false;

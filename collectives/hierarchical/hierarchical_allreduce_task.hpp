@@ -35,7 +35,7 @@ namespace rueda::collectives {
 /// compressed tensor, these are the compressed bytes.
 ///
 /// A rank that has called join() (Location::absent) stages and fetches nothing. If it is a lane, it still combines the
-/// inputs of the other ranks. If all ranks of its host have joined, it sends neutral elements.
+/// inputs of the other ranks. If all ranks of its host have called join(), it sends neutral elements.
 ///
 /// Cost per rank for S bytes, with m ranks and l lanes on the host: it copies S bytes to the cells, combines S × m/l
 /// bytes, and copies S bytes from the cells.

@@ -15,7 +15,7 @@ struct PairParts {
     std::vector<Range> to;    ///< ranges in this rank's input
     std::vector<Range> from;  ///< ranges in this rank's output
     const std::byte* input = nullptr;
-    std::byte* output = nullptr;  ///< null: this rank stores no result
+    std::byte* output = nullptr;  ///< null if this rank stores no result
 };
 
 }  // namespace rueda::collectives

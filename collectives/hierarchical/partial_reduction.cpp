@@ -42,8 +42,8 @@ PartialReduction in_partials(const ops::Reduction& reduction, Compression compre
         return compressed(reduction, compression);
     }
     PartialReduction partial;
-    const ops::Levels levels = *ops::levels_of(reduction);  // never empty: only exact sums have no levels, and
-                                                            // `in_words()` above has handled them
+    const ops::Levels levels = *ops::levels_of(reduction);  // levels_of() returns nothing only for exact sums, which
+                                                            // `in_words()` above has handled
     partial.within = levels.within;
     partial.last = levels.across;
     partial.between = partial.last;

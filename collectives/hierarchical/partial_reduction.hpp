@@ -15,7 +15,7 @@ namespace rueda::collectives {
 ///
 /// Prescale is applied to the inputs. Postscale and the divisor of an average are applied once, to the result. Float16
 /// and the 8-bit floats are exceptions, because their largest values are small (65504 for float16): in their sums and
-/// averages, both are applied to the partials (ops::levels_of).
+/// averages, postscale and the divisor are applied to the partials (ops::levels_of).
 ///
 /// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements are therefore
 /// sent as *words*: int64 values that are added (ops/exact_sums.hpp).

@@ -23,7 +23,7 @@ struct Stream {
     /// The whole input, if the source is on this host and its tensor lies in the host's shared memory; otherwise null.
     const std::byte* resident = nullptr;
 
-    // The following members are set only if this rank owns the stream.
+    // `from` and `to` are set only if this rank owns the stream.
     std::uint32_t from = 0;         ///< the rank that sends the stream to this rank; on the source, the source itself
     std::vector<std::uint32_t> to;  ///< the ranks to which this rank sends the stream, in the order of sending
 };

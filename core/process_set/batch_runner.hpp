@@ -76,7 +76,8 @@ public:
     [[nodiscard]] bool has_launched() const { return devices_.has_launched(); }
     /// See DeviceBatches::oldest().
     [[nodiscard]] std::optional<LaunchedBatch> oldest_launched() const { return devices_.oldest(); }
-    /// Returns the chunks into which the task in progress divides its data (Task::chunks()). Threads: as for step().
+    /// Returns the chunks into which the task in progress divides its data (Task::chunks()). Threads: the thread that
+    /// drives progress.
     [[nodiscard]] std::optional<collectives::BatchChunks> chunks() const {
         return has_batch() && !task_is_splits_ ? task_->chunks() : std::nullopt;
     }
@@ -138,7 +139,7 @@ private:
     OperationEnds& ends_;
     const Waking& waking_;
     LogCursor& cursor_;
-    const TensorTable& table_;  // used only for slots that are in log entries that this rank has read
+    const TensorTable& table_;  // used only to look up slots whose log entries this rank has read
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
     std::int64_t hold_ns_;

@@ -61,7 +61,7 @@ bool BatchRunner::run_inline(std::uint64_t position) {
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
         if ((place.flags & Place<Atomics>::kPayload) == 0 || place.payload_bytes != bytes ||
             payloads[member] == nullptr) {
-            return false;  // in this case run_batch() executes the batch later, or reports the error
+            return false;  // run_batch() then executes this batch, or reports what is wrong with it
         }
     }
     waking_.wake_others();

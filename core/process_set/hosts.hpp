@@ -93,7 +93,7 @@ public:
         ask([](auto& hosts) { hosts.note_batch(); });
     }
 
-    /// Does the work that is possible now. `is_executing`: whether a task is in progress, which handles its messages
+    /// Does the work that is possible now. `is_executing`: whether a task is in progress; a task handles its messages
     /// itself. If `asks_others` is false, handles only what ranks of this host have posted. Returns true if anything
     /// was done.
     bool turn(bool asks_others, bool is_executing) {
@@ -111,8 +111,7 @@ public:
     [[nodiscard]] bool have_left() const {
         return ask([](const auto& hosts) { return hosts.have_left(); });
     }
-    /// The set `other` has been removed, but MPI may still be sending its messages. This function lets this set call
-    /// MPI until MPI has sent them.
+    /// Makes this set call MPI until MPI has sent the last messages of `other`, a set that has been removed.
     void look_after_messages_of(const Hosts& other) {
         const std::int64_t until = other.ask([](const auto& hosts) { return hosts.sending_until_ns(); });
         ask([until](auto& hosts) { hosts.send_until(until); });

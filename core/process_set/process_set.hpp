@@ -79,7 +79,7 @@ public:
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
         return announcer_.submit(name, request, completion, urgency);
     }
-    /// Like submit() above, for a name that was already looked up.
+    /// Announces a tensor like the other submit(), for a name that was already looked up.
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
         return announcer_.submit(entry, request, completion, urgency);
     }
@@ -113,8 +113,8 @@ public:
     /// announcement. A second call does nothing.
     void announce_shutdown() { announcer_.announce_shutdown(); }
     [[nodiscard]] bool has_announced_shutdown() const { return announcer_.has_announced_shutdown(); }
-    /// For the stall report. The first function records that this rank has begun to wait, in `call`, until all members
-    /// have announced their shutdown. The second function records that this wait has ended.
+    /// For the stall report. begin_to_await_end() records that this rank waits, in a function that `call` names, until
+    /// all members have announced their shutdown. end_to_await_end() records that this wait has ended.
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
@@ -132,9 +132,9 @@ public:
     /// Completion object is marked as done only if the object holds a part of the result (for an operation of variable
     /// size). Returns false if the operation is pending, and the caller must drive progress.
     [[nodiscard]] bool finish_at_once(int looks) {
-        // If this rank has other work, finish_at_once() does not check the operation, and the caller must drive
-        // progress, which does the other work. Otherwise a program that calls small operations in a loop would keep its
-        // rank from that work for ever.
+        // If this rank has other work, the operation is not checked here (0 looks). The caller must then drive
+        // progress, which also does the other work. Otherwise a program that calls small operations in a loop would
+        // keep its rank from the other work for ever.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
@@ -159,8 +159,7 @@ public:
     [[nodiscard]] bool closed() const { return answers_.is_closed(); }
     /// Whether all members have shut down and no other host needs this rank. Only for the thread that drives progress.
     [[nodiscard]] bool has_left() const { return closed() && !runner_.has_launched() && hosts_.have_left(); }
-    /// The set `other` has been removed, but MPI may still be sending its messages. This function lets this set call
-    /// MPI until MPI has sent them.
+    /// Makes this set call MPI until MPI has sent the last messages of `other`, a set that has been removed.
     void look_after_messages_of(const ProcessSet& other) { hosts_.look_after_messages_of(other.hosts_); }
     /// Cancels the receives of a set that is removed before the job ends. Call this after has_left(). Only for the
     /// thread that drives progress.
@@ -169,8 +168,8 @@ public:
     /// nothing.
     void leave_other_hosts(const Status& reason) noexcept { hosts_.leave(reason); }
     /// Call this after an abort, before fail_all(). If the log already contains the error of an operation, the
-    /// operation ends with that error, as on the other ranks. This is possible only if this rank has completed all
-    /// earlier operations of the log.
+    /// operation ends with that error, as on the other ranks. This rank finds such an error only if it has completed
+    /// all earlier operations of the log.
     void take_decided_errors() noexcept { runner_.take_decided_errors(); }
     /// Ends every pending operation with `reason`. Afterwards, submit() fails with `reason`.
     void fail_all(const Status& reason) noexcept;

@@ -27,8 +27,8 @@ collectives::DevicePath path_of(base::GpuPath path) {
     return collectives::DevicePath::automatic;
 }
 
-/// Whether the entry ends an operation with an error that is the same on all ranks. Also true if the entry is of a kind
-/// that only comes before such an entry.
+/// Whether the entry ends an operation with an error that is the same on all ranks. Also true if the entry only retires
+/// a slot: it ends no operation, and entries with errors may follow it.
 bool is_decided_error(EntryKind kind) {
     return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::lacks_joined ||
            kind == EntryKind::failed || kind == EntryKind::retire;

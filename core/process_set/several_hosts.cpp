@@ -81,8 +81,8 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// Calls MPI so that it makes progress, because it may still hold messages of this rank's last task. A leader that
-/// polls for its messages need not call this function, because it calls MPI all the time.
+/// Calls MPI so that MPI makes progress, because MPI may still hold messages of this rank's last task. A leader that
+/// polls for its messages calls MPI all the time, so it need not call this function.
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;

@@ -81,8 +81,8 @@ private:
     }
 
     static constexpr std::int64_t kSendingNs = 1'000'000'000;
-    /// A leader that polls calls MPI only after this pause. It is shorter than the shortest sleep of a thread that
-    /// polls (20 µs), and longer than a few turns of a thread that spins.
+    /// A leader that polls calls MPI only after this pause. The pause is shorter than the shortest sleep of a thread
+    /// that polls (20 µs), and longer than a few turns of a thread that spins.
     static constexpr std::int64_t kTransportPauseNs = 5'000;
 
     bool turn_leader();

@@ -370,7 +370,8 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 }
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
-    std::vector<collectives::RankFacts> facts;  // known since the start of the job; the ranks of a host do not change
+    std::vector<collectives::RankFacts> facts;  // known since the start of the job, because the ranks of a host do not
+                                                // change
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }

@@ -31,7 +31,7 @@ public:
     /// writes the recorders of ranks that cannot do this: of dead ranks, and of ranks whose background thread has had
     /// no heartbeat for a while.
     ///
-    /// Both functions return what FileWriter::write() returns.
+    /// write_all() and write_at_end() return what FileWriter::write() returns.
     [[nodiscard]] std::optional<std::string> write_at_end(std::string_view reason) noexcept;
 
 private:

@@ -267,12 +267,12 @@ void Runtime::abandon() {
     }
     control_plane_->close(/*after_failure=*/true);
     if (leaders_ != nullptr) {
-        leaders_->close();  // ends the thread of this object, which uses the arena
+        leaders_->close();  // ends the thread of `leaders_`, which uses the arena
     }
 }
 
-/// For an operation on tensors in a GPU's memory: lets `completion` expect that the operations are launched. All
-/// tensors of a call are on the same device, or in the CPU's memory.
+/// If the tensors are in a GPU's memory, tells `completion` how many operations will be launched (given to the device).
+/// All tensors of a call are on the same device, or all are in the CPU's memory.
 void Runtime::expect_launches(Completion& completion, std::span<const Request> requests) {
     if (is_on_device(requests.front().metadata)) {
         completion.expect_launches(static_cast<std::uint32_t>(requests.size()));
@@ -401,8 +401,8 @@ Status Runtime::start_join(Completion& completion, bool counted, const char* sou
         completion.add_members(~more + 1);  // subtracts `more`
         return joined;
     }
-    // If another rank has already begun to leave a set or the job, this join fails as soon as this rank reads the log
-    // entry about that rank.
+    // Another rank may already have begun to leave a set or the job. In this case, this join fails as soon as this rank
+    // reads the log entry about the other rank.
     for (const std::shared_ptr<ProcessSet>& set : sets) {
         set->note_join_site(source_file, source_line);
         if (Status joined = set->announce_join(completion, counted); !joined.is_ok()) {
@@ -530,7 +530,7 @@ void Runtime::abort(std::string_view reason) {
 
 void Runtime::let_the_cause_end_first() const {
     constexpr std::chrono::milliseconds kPatience{2000};
-    // Launchers check every 100 ms for processes that have ended. This time must be longer.
+    // Launchers check every 100 ms for processes that have ended, so this constant must be longer than 100 ms.
     constexpr std::chrono::milliseconds kHeadStart{300};
     constexpr std::chrono::milliseconds kPause{5};
     const base::ControlBlock& block = arena_->control();

@@ -99,8 +99,9 @@ public:
     /// needs to know about the device. The operation must be started before other work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
-    /// Like the function above, but for a send or a receive, which may use any device. Also allocates memory of the
-    /// host for the message.
+    /// Records, on the caller's stream, that the tensor of a send or a receive is ready, and stores in `request` what
+    /// the message needs to know about the device. A message may use any device. Also allocates memory of the host for
+    /// the message.
     [[nodiscard]] Status use_device(const rueda_device_stream& given, MessageRequest& request);
     /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
     /// for the operation's end. If the tensors are in the CPU's memory, waits for the end of the operation.
@@ -181,8 +182,8 @@ public:
     /// nothing else. Does nothing if the job was not aborted.
     void release_after_abort();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
-    /// Whether shutdown_within() has begun and is not complete. Relaxed, because the caller reads the value after
-    /// shutdown_within() has released its lock.
+    /// Whether shutdown_within() has begun and is not complete. The load is relaxed, because the caller reads the value
+    /// after shutdown_within() has released its lock.
     [[nodiscard]] bool is_leaving() const {
         return arena_->control().ranks[arena_->rank()].state.load(std::memory_order_relaxed) ==
                static_cast<std::uint32_t>(base::RankState::shutting_down);
@@ -239,8 +240,8 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see the constructor of ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // declared before the messenger and the engine, because both give callbacks to this
-                                // thread
+    CallbackThread callbacks_;  // declared before the messenger and the engine, because both let this thread run
+                                // callbacks
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;

@@ -35,8 +35,8 @@ public:
     /// The best estimate of the other host's clock minus this host's clock. Valid after both note_ functions were
     /// called.
     [[nodiscard]] std::int64_t middle_ns() const { return least_ns_ + (most_ns_ - least_ns_) / 2; }
-    /// The largest error of middle_ns(), rounded up. If a clock was set between two messages, the limits may contradict
-    /// each other.
+    /// The largest error of middle_ns(), rounded up. If a clock was set between two messages, the lower limit may lie
+    /// above the upper limit.
     [[nodiscard]] std::int64_t half_width_ns() const {
         const std::int64_t width = most_ns_ - least_ns_;
         return ((width < 0 ? -width : width) + 1) / 2;

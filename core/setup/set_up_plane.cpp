@@ -16,9 +16,9 @@ namespace {
 
 /// The first byte that a member sends in a step: what the member does. Ranks that are not members send nothing.
 enum class Word : std::uint8_t {
-    step = 1,     ///< bytes for the other members follow
-    finish = 2,   ///< nothing follows
-    give_up = 3,  ///< an error code and a text follow
+    step = 1,     ///< the member takes part in a step: its bytes for the other members follow
+    finish = 2,   ///< the member has finished the setup: nothing follows
+    give_up = 3,  ///< the member gives up the setup: an error code and a text follow
 };
 
 constexpr std::size_t kMostReasonBytes = 4096;

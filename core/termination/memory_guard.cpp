@@ -132,9 +132,9 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(what_happened(number, info.si_code));
     line.add("; keep it until the operation has completed (wait for its handle)");
     if (has_handler_of_program(number)) {
-        // The program may have its own handler of the signal. That handler may repair the fault, so that the process
-        // continues: for example, some programs find out by such faults which pages have changed. If the process ends
-        // instead, other ranks report this text as its end reason.
+        // The program may have its own handler of the signal, which may repair the fault, so that the process
+        // continues. (Some programs find out by such faults which pages have changed.) So the job is not aborted here.
+        // The text is stored as this rank's end reason, and other ranks report it if the process ends.
         watch.control->ranks[watch.own].end_reason.write(line.view().substr(watch.prefix.size() + watch.who.size()));
         return;
     }
@@ -164,7 +164,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
-        if (info->si_code <= 0) {  // a process sent the signal, so no access will cause it again
+        if (info->si_code <= 0) {  // a process sent the signal; so it is sent again here, because no repeated access
+                                   // will cause it
             raise(number);
         }
     }
@@ -173,8 +174,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
 void on_fault(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const MemoryWatch* const watch = memory_watch.load(std::memory_order_acquire);
-    // A forked child is not a rank, so it is left out. A signal that a process has sent (si_code ≤ 0) carries no
-    // address.
+    // There is nothing to say in two cases: a forked child is not a rank, and a signal that a process has sent (si_code
+    // ≤ 0) carries no address.
     if (watch != nullptr && watch->pid == getpid() && info->si_code > 0) {
         say_whose_memory(*watch, number, *info);
     }

@@ -32,9 +32,9 @@ constexpr std::size_t kMostMerged = 256;
 
 /// Gives the calling thread a lower priority than the ranks' threads. If this thread took a core from one rank, all
 /// ranks would wait for that rank. The thread needs a twentieth of a core. At nice 5, the thread gets a quarter of a
-/// core if it shares the core with one busy thread, and a tenth if it shares the core with three busy threads. At the
-/// lowest priority the thread would get 1 %, so records would be lost on a busy machine. On Linux the priority concerns
-/// the thread alone. If the call fails, the thread keeps its priority, and only slows the ranks down more.
+/// core that it shares with one busy thread, and a tenth of a core that it shares with three. At the lowest priority
+/// the thread would get 1 %, so records would be lost on a busy machine. On Linux the call changes the priority of this
+/// thread alone. A failure of the call is ignored, because it only means that the thread slows the ranks down more.
 void yield_to_ranks() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 5)); }
 
 }  // namespace

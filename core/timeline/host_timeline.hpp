@@ -62,7 +62,7 @@ private:
     std::atomic<bool> is_on_{false};
 
     std::mutex mutex_;  // while a thread holds this mutex, it takes no other lock than a recording's
-    std::string path_;  // mutex_ protects this member and the members below
+    std::string path_;  // mutex_ protects this field and the fields below
     // the absolute path of `path_`, because the program may change its working folder before the merge
     std::string absolute_path_;
     std::shared_ptr<TimelineRecording> recording_;  // null: this rank records nothing

@@ -68,8 +68,8 @@ std::size_t RingDrain::advance(const base::RecorderReader& reader, std::size_t m
                 break;
         }
     }
-    // If the ring is damaged, its numbers may have any value, and open_ could grow without end. So its length is
-    // limited here.
+    // If the ring is damaged, its numbers may have any value, and open_ could grow without end. So the length of open_
+    // is limited here.
     while (open_.size() > base::RankRecorder::kOperations) {
         open_.erase(open_.begin());
         ++lost_;

@@ -25,8 +25,8 @@ public:
 private:
     std::string path_;
     base::UniqueFd file_;
-    std::uint64_t end_ = 0;  // the next elements are written at this position, and overwrite the end of the array,
-                             // which is there now
+    std::uint64_t end_ = 0;  // the position of the end of the array (its closing bracket); the next elements overwrite
+                             // this end
     bool has_elements_ = false;
 };
 

@@ -28,8 +28,8 @@ constexpr int kPauseForWork = 4;
 /// The thread reads at most this many records from one rank, and then goes on with the next rank. So it finds the
 /// records of one operation on different ranks soon after each other, and must keep only few operations in memory.
 constexpr std::size_t kRecordsAtATime = 256;
-/// If one rank of the host has ended an operation, and another rank has still not ended it after this time, the
-/// operation is written without the other rank.
+/// When one rank of the host has ended an operation, the thread waits this long for the other ranks to end it. After
+/// that, the operation is written without the ranks that have not ended it.
 constexpr std::int64_t kPatienceForOthersNs = 2'000'000'000;
 /// When the timeline ends, the thread waits at most this long for operations that some ranks have ended and others have
 /// not.
@@ -183,7 +183,8 @@ std::size_t TimelineRecording::members_of(std::int32_t set_id) {
     if (known != members_.end()) {
         return known->second;
     }
-    constexpr std::size_t kMostSets = 1024;  // a program may add and remove any number of sets
+    constexpr std::size_t kMostSets = 1024;  // the table needs a limit, because a program may add and remove any number
+                                             // of sets
     if (members_.size() >= kMostSets) {
         members_.clear();
     }

@@ -90,8 +90,8 @@ Status WholeTimelines::await_parts(const std::string& path, steady_clock::time_p
             return failure(ErrorCode::unsupported, "this host does not see a complete {}",
                            base::quote(part_path(path, host), 300));
         }
-        std::this_thread::sleep_for(kPauseBetweenLooks);  // nobody tells this host when another host has completed its
-                                                          // part
+        std::this_thread::sleep_for(kPauseBetweenLooks);  // this thread must poll, because nobody tells this host when
+                                                          // another host has completed its part
     }
     return {};
 }

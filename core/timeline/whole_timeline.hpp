@@ -53,7 +53,7 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;  // the end of run() notifies
-    std::vector<std::string> left_;    // mutex_ protects this member and the members below
+    std::vector<std::string> left_;    // mutex_ protects this field and the fields below
     std::string reason_;
     bool is_done_ = false;
 };

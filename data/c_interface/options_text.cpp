@@ -108,7 +108,8 @@ std::vector<std::string> texts_of(const Json& object, const char* key) {
     return texts;
 }
 
-/// Returns the member `key`, an index into a list of the caller with `count` members.
+/// Returns the value of `key` in the JSON object: an index into a list that the caller passed, which has `count`
+/// elements.
 std::size_t index_in(const Json& object, const char* key, std::size_t count) {
     std::size_t index = 0;
     read(object, key, index);

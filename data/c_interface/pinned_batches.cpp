@@ -31,15 +31,15 @@ constexpr auto kPinnedBlocksPatience = std::chrono::seconds(5);
 constexpr auto kPinnedBlocksPause = std::chrono::microseconds(50);
 
 /// The pinned arrays of a pipeline's batches. When an array is freed, this object only notes the work that the GPU
-/// still has to do with it. Nobody waits, and a later array uses the same block when the GPU has done this work. Blocks
-/// are unpinned when this object is destroyed. Threads: any thread may call any function.
+/// still has to do with the array. Nobody waits, and a later array uses the same block when the GPU has done this work.
+/// Blocks are unpinned when this object is destroyed. Threads: any thread may call any function.
 class PinnedBlocks {
 public:
     explicit PinnedBlocks(int device) : device_(device) {}
     PinnedBlocks(const PinnedBlocks&) = delete;
     PinnedBlocks& operator=(const PinnedBlocks&) = delete;
-    /// Waits for the GPU, but not longer than kPinnedBlocksPatience. What the GPU may still use then stays mapped and
-    /// registered until the process ends.
+    /// Waits for the GPU, but not longer than kPinnedBlocksPatience. Memory that the GPU may still use after this wait
+    /// stays mapped and registered until the process ends.
     ~PinnedBlocks() {
         const auto deadline = std::chrono::steady_clock::now() + kPinnedBlocksPatience;
         for (const auto& [memory, block] : blocks_) {
@@ -54,8 +54,8 @@ public:
         if (bytes > std::numeric_limits<std::size_t>::max() / 4) {
             throw std::bad_alloc();  // no system has so much memory, and std::bit_ceil() must not overflow
         }
-        // The sizes are powers of two, so that the block of a dead array fits other arrays. All blocks that a growing
-        // array leaves behind are together smaller than its last block.
+        // The sizes are powers of two, so that the block of a dead array fits other arrays. A growing array leaves
+        // smaller blocks behind; together these are smaller than its last block.
         const std::size_t size = std::bit_ceil(std::max(bytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))));
         if (void* const memory = take_free(size)) {
             return memory;
@@ -133,7 +133,7 @@ private:
 
 std::shared_ptr<const BatchMemory> pinned_memory(int device) {
     const auto blocks = std::make_shared<PinnedBlocks>(device);
-    blocks->free(blocks->allocate(1));  // this trial gives a program without a GPU the error at once
+    blocks->free(blocks->allocate(1));  // without a GPU, this trial allocation fails at once
     return std::make_shared<const BatchMemory>(
         BatchMemory{[blocks](std::size_t bytes) { return blocks->allocate(bytes); },
                     [blocks](void* memory) noexcept { blocks->free(memory); },

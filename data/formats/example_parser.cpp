@@ -117,7 +117,7 @@ private:
     Status read_features(Cursor features, std::size_t row) {
         return read_fields(features, kEntry, "Features", [this, row](Cursor entry) { return read_entry(entry, row); });
     }
-    /// Reads a key and its feature. They may have any order. If one of them is absent, it counts as empty.
+    /// Reads a key and its feature, which may come in any order. If one of them is absent, it counts as empty.
     Status read_entry(Cursor entry, std::size_t row) {
         Cursor key;
         Cursor value;

@@ -108,7 +108,7 @@ private:
 
     Status read_pairs(const Record& record, std::size_t row) {
         const std::size_t begin = offsets_.begin_of(row);
-        // The shortest pair is "1:2 ", so this is enough room for all pairs.
+        // The shortest pair, "1:2 ", has 4 bytes. So there is enough room for all pairs.
         const std::size_t most = static_cast<std::size_t>(end_ - place_) / 4 + 1;
         std::int64_t* const indices = indices_.reserve(begin, most);
         float* const values = values_.reserve(begin, most);

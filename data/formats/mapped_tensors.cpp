@@ -108,7 +108,7 @@ Result<std::size_t> rows_of(const StoredTensor& tensor, const ArrayColumn& colum
 }
 
 Status check_tensor_data(const StoredTensor& tensor, std::span<const std::byte> data, const StopSignal& stop) {
-    // A piece stays in the second-level cache while it is read and added.
+    // A piece of this size stays in the second-level cache while it is added to the checksum.
     constexpr std::size_t kPiece = std::size_t{256} << 10;
     training::Checksum checksum;
     for (std::span<const std::byte> left = data; !left.empty();) {

@@ -42,7 +42,8 @@ public:
                                                                             const StopSignal& stop);
 
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
-    /// Copies a row of the tensor of this index to the place of a column's row, and converts it to the column's dtype.
+    /// Copies one row of the tensor with the index `tensor` to `to`, a place in a column, and converts the values to
+    /// the column's dtype.
     void copy(std::size_t tensor, std::size_t row, std::byte* to) const {
         const Tensor& from = tensors_[tensor];
         from.convert(from.data + row * from.row_bytes, to, from.width);

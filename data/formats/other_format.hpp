@@ -9,7 +9,7 @@
 
 namespace rueda::data {
 
-/// May stand at the beginning of a text in UTF-8.
+/// The byte order mark, with which a text in UTF-8 may begin.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// Whether the byte is a control character that texts do not have.
@@ -27,7 +27,8 @@ inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
                                                             : "";
 }
 
-/// Does the same for a record. Only the first record of a file gets a hint.
+/// Returns what an error about a record adds if the file is probably no text. Only the first record of a file gets such
+/// a hint.
 [[nodiscard]] inline std::string_view hint_for_text(const Record& record) noexcept {
     return record.number == 0 ? hint_for_text(record.text()) : "";
 }

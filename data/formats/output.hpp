@@ -58,7 +58,7 @@ private:
     std::int64_t* offsets_ = nullptr;
 };
 
-/// Values of a column whose number is not known in advance, so that they are appended.
+/// Values that are appended to a column, because their number is not known in advance.
 template <class T>
 class GrowingOutput {
 public:
@@ -67,7 +67,7 @@ public:
         values_ = reinterpret_cast<T*>(column.data.data());
         capacity_ = column.data.size() / sizeof(T);
     }
-    /// Makes room for `count` values behind the first `begin` ones, and returns the place for them.
+    /// Makes room for `count` values after the first `begin` values, and returns the place for the new values.
     T* reserve(std::size_t begin, std::size_t count) {
         if (begin + count > capacity_) {
             capacity_ = (begin + count) * 2;

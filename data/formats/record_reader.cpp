@@ -18,8 +18,8 @@ namespace {
 /// the second-level cache, so its bytes would have left the cache before the splitter looks at them.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 /// When a chunk has been split, the beginning of a record may be left at its end (the rest). If the rest is shorter
-/// than this, the reader takes any number of new bytes. It does not wait for more, because a slow writer of a FIFO may
-/// have written only the end of this record.
+/// than this, the reader takes any number of new bytes. The reader does not wait for more bytes, because a slow writer
+/// of a FIFO may have written only the end of this record.
 constexpr std::size_t kLongRestBytes = std::size_t{64} << 10;
 
 struct MakeSplitter {

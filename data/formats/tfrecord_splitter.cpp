@@ -16,8 +16,8 @@ namespace {
 
 /// Call this if the bytes at the beginning of a file are no record. The result is Mismatch, with advice, if the file
 /// certainly has another format. Damaged TFRecord files do not look like another format, because the upper bytes of a
-/// record's length are zero. Fewer bytes than kShortest may be the beginning of a length that was cut, so they are no
-/// Mismatch.
+/// record's length are zero. If there are fewer bytes than kShortest, the result is not Mismatch, because they may be
+/// the beginning of a length that was cut.
 Status check_beginning(std::string_view bytes) {
     constexpr std::size_t kShortest = 8;
     if (bytes.size() < kShortest) {

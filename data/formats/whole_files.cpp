@@ -23,8 +23,8 @@ class FileBuffer {
 public:
     explicit FileBuffer(std::span<const Source> sources) : sources_(sources) {}
 
-    /// The name and the bytes stay valid until the next call. If the file cannot be read, throws the error:
-    /// malformed_limit does not count such files.
+    /// The name and the bytes stay valid until the next call. If the file cannot be read, throws the error. Such a file
+    /// does not count as a malformed record, so malformed_limit does not apply to it.
     [[nodiscard]] FileBytes read(std::uint32_t source) {
         const Source& file = sources_[source];
         auto stream = open_stream(file, 0, never_given_);
@@ -54,7 +54,8 @@ private:
     static constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
 
     std::span<const Source> sources_;
-    // Only the wait for a FIFO looks at this signal, and complete() refuses FIFOs for this format.
+    // This signal is never given. Only a wait for a FIFO would look at it, and complete() refuses FIFOs for this
+    // format.
     StopSignal never_given_;
     std::string bytes_;
 };

@@ -49,9 +49,9 @@ private:
     LanePlan plan_;
     std::unique_ptr<Lane> lane_;
     std::deque<std::shared_ptr<const Window>> windows_;
-    std::size_t place_ = 0;    ///< the place of the next record in the first of these windows
-    std::int64_t ready_ = 0;   ///< records in these windows
-    bool epoch_ends_ = false;  ///< the last of these windows ends the epoch
+    std::size_t place_ = 0;    ///< the place of the next record in the first window of `windows_`
+    std::int64_t ready_ = 0;   ///< records in all windows of `windows_`
+    bool epoch_ends_ = false;  ///< whether the last window of `windows_` ends the epoch
 };
 
 /// Decides which records belong to which step, in order. Threads: one at a time; the thread that calls next() may wait

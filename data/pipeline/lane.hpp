@@ -70,7 +70,7 @@ private:
     SourceCache* const cache_;
     StopSignal stop_signal_;
 
-    // The thread alone uses these members.
+    // Only the lane's thread uses the following fields.
     std::shared_ptr<Window> filling_;
     std::int64_t epoch_ = 0;
     std::int64_t window_ = 0;    ///< number of the window in its epoch

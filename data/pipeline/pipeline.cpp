@@ -31,14 +31,14 @@ struct __attribute__((visibility("hidden"))) Pipeline::Parts {
     Position position;
     Statistics statistics;
     std::int64_t malformed_in_epoch = 0;  ///< number of malformed records of this epoch that were left out
-    std::int64_t empty_epochs = 0;        ///< number of the last epochs in a row that had no batch
-    std::int64_t first_empty_epoch = 0;   ///< when the first of these epochs ended, in nanoseconds
+    std::int64_t empty_epochs = 0;        ///< how many epochs in a row, up to the last one, had no batch
+    std::int64_t first_empty_epoch = 0;   ///< when the first of the `empty_epochs` epochs ended, in nanoseconds
     bool finished = false;
     std::int64_t begin = 0;  ///< the time of the first call of next() or wait_for(); 0 before that call
     std::exception_ptr error;
     std::set<std::string_view> warned;   ///< the kinds of warnings that were logged
     std::unique_ptr<SourceCache> cache;  ///< null if the options ask for none
-    std::unique_ptr<Workers> workers;    ///< the threads of the workers use the members above
+    std::unique_ptr<Workers> workers;    ///< the threads of the workers use the fields above
 
     /// Logs a warning, and adds it to `warnings`, if it is the first one of its kind. `kind` is a literal.
     void warn_once(std::string_view kind, std::string text);
@@ -88,7 +88,7 @@ Status make_parsers(const PipelineOptions& options, const std::string& header,
     return {};
 }
 
-/// The error for malformed records above the limit.
+/// The error if there are more malformed records than the limit allows.
 std::string too_many(const MalformedRecords& malformed, std::int64_t before, std::int64_t limit) {
     if (limit == 0) {
         return malformed.first + "; to leave such records out, set malformed_limit";
@@ -273,7 +273,7 @@ Pipeline::~Pipeline() = default;
 bool Pipeline::wait_for(std::chrono::nanoseconds timeout) {
     Parts& parts = *parts_;
     note_begin(parts.begin);
-    // The standard library adds the timeout to the present time, which overflows for nanoseconds::max().
+    // The standard library adds the timeout to the present time. The sum would overflow for nanoseconds::max().
     constexpr std::chrono::hours kLongest{1000};
     return parts.error != nullptr || parts.finished ||
            parts.workers->wait_for(std::min<std::chrono::nanoseconds>(timeout, kLongest),

@@ -216,12 +216,12 @@ void find_waste_of_memory_cache(const PipelineOptions& options, const HostShare&
             "cache "
             "keeps anyway; this is useful only if the page cache loses them");
     }
-    // Each reader has its own files only if the lanes can be divided by the readers. Otherwise, each of them keeps a
-    // copy of all files.
+    // Each reader has its own files only if the number of lanes is a multiple of the number of readers. Otherwise, each
+    // reader keeps a copy of all files.
     const bool is_divided = options.lanes % options.size == 0;
     const std::uint64_t of_rank = is_divided ? bytes / static_cast<std::uint64_t>(options.size) : bytes;
-    // If the samples are divided by hosts (size = cross_size), all ranks of a host read the same files. If there is a
-    // single reader, this rank may be the only one that reads.
+    // If the samples are divided by hosts (size = cross_size), all ranks of a host read the same files. With size = 1
+    // this does not hold, because this rank may be the only one that reads.
     const bool is_by_host = options.size > 1 && options.size == share.hosts;
     const int ranks = is_by_host ? share.ranks : std::min(options.size, share.ranks);
     const std::uint64_t kept = of_rank * static_cast<std::uint64_t>(ranks);

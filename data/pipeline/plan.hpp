@@ -38,8 +38,8 @@ void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoc
 /// Checks the options, and replaces the zeros that stand for defaults.
 [[nodiscard]] Status complete(PipelineOptions& options, const HostShare& share);
 
-/// Returns a number that differs (with a probability of almost 1) if the order of the samples differs. It is a hash of
-/// the options that determine this order, and of the names of the sources without their folders.
+/// Returns a number that differs (with a probability of almost 1) if the order of the samples differs. The number is a
+/// hash of the options that determine this order, and of the names of the sources without their folders.
 [[nodiscard]] std::uint64_t fingerprint_of(const PipelineOptions& options);
 
 /// Returns the texts of Pipeline::warnings().

@@ -50,7 +50,7 @@ bool is_idle(Batch& batch) {
     return all;
 }
 
-/// Adds the time since the last call to a counter.
+/// Measures times. add_to() adds the time since its last call to a counter.
 class Stopwatch {
 public:
     void add_to(std::atomic<std::int64_t>& counter) noexcept {
@@ -283,7 +283,8 @@ void Workers::fill(Batch& batch, Work& work, Parser& parser, Outcome& outcome) {
     for (const auto& map : options_.maps) {
         map(batch);
     }
-    // The map functions see samples only. They may leave rows out, so the weights are added after them.
+    // The map functions see samples only. They may leave rows out, so the column of weights is added after they have
+    // run.
     if (options_.remainder == Remainder::pad) {
         add_weights(batch, options_.weights);
         pad_rows(batch, full_rows_);

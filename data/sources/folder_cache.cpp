@@ -65,7 +65,7 @@ class FolderCache final : public SourceCache {
 public:
     explicit FolderCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-    /// A file that was changed or replaced gets another name, so an old copy of it is not used.
+    /// If a file was changed or replaced, its copy gets another name, so an old copy is not used.
     std::string name_of_copy(const Source& source) const override {
         struct stat info {};
         std::error_code error;

@@ -34,10 +34,10 @@ class SourceCache {
 public:
     struct Counts {
         std::int64_t opened = 0;    ///< files whose copy was opened
-        std::int64_t refused = 0;   ///< attempts to keep a copy that failed
-        std::string first_refusal;  ///< why the first of these attempts failed
+        std::int64_t refused = 0;   ///< failed attempts to keep a copy
+        std::string first_refusal;  ///< the reason of the first failed attempt to keep a copy
         std::int64_t damaged = 0;   ///< copies that could not be read to their end
-        std::string first_damage;   ///< what was wrong with the first of these copies
+        std::string first_damage;   ///< what was wrong with the first copy that could not be read to its end
     };
 
     virtual ~SourceCache() = default;
@@ -46,7 +46,7 @@ public:
     /// source, counts the damage, and drops the copy. `stop` and this object must outlive the stream.
     [[nodiscard]] Result<std::unique_ptr<ByteStream>> open(const Source& source, std::int64_t epoch,
                                                            const StopSignal& stop);
-    /// Counts an attempt to keep a copy that failed.
+    /// Counts a failed attempt to keep a copy.
     void note_refusal(const Status& reason);
     /// Counts a copy that is damaged.
     void note_damage(const Status& reason);
@@ -68,7 +68,7 @@ private:
 
 /// How much memory the process may use now, and how much of it a cache must leave to the program.
 struct CacheMemory {
-    std::uint64_t available_bytes = 0;  ///< without a known limit: base::MemoryLimits::kUnlimited
+    std::uint64_t available_bytes = 0;  ///< base::MemoryLimits::kUnlimited if no limit is known
     std::uint64_t reserve_bytes = 0;
 };
 [[nodiscard]] CacheMemory memory_for_cache();

@@ -34,8 +34,8 @@ inline constexpr std::int64_t kLargestCount = std::int64_t{1} << 61;
 /// Adds to the count of a text. A sum above kLargestCount becomes kLargestCount.
 void add_count(TermCounts& counts, std::string_view text, std::int64_t count);
 
-/// Returns the counts in the order in which texts become terms: by count, highest first; among equals by their bytes.
-/// The texts are views into `counts`.
+/// Returns the counts in the order in which texts become terms: the highest count comes first, and texts with equal
+/// counts are sorted by their bytes. The texts are views into `counts`.
 [[nodiscard]] std::vector<TermCount> in_order(const TermCounts& counts);
 
 /// A message from a rank to the other ranks, which they need to agree on new terms. The texts are views into the

@@ -81,7 +81,7 @@ struct Vocabulary::Parts {
     VocabularyState state;
     TermCounts unmerged;  ///< what this rank has counted since the last merge()
     std::int64_t left_out = 0;
-    /// Whether state() has logged its warning. It is relaxed, because no other data depends on it.
+    /// Whether state() has logged its warning. Accesses are relaxed, because no other data depends on this flag.
     std::atomic<bool> has_warned = false;
 };
 

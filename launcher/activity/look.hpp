@@ -12,7 +12,7 @@ namespace rueda::launcher {
 
 /// What a rank is doing at one moment, as another process sees it.
 enum class Activity {
-    in_rueda,             ///< an operation that the rank announced has not ended
+    in_rueda,             ///< the rank has announced an operation, which has not ended
     in_scope,             ///< the program has declared an activity (a scope)
     runs_outside,         ///< no operation and no declared activity; the main thread runs on a core or waits for one
     threads_run_outside,  ///< no operation and no declared activity; the main thread sleeps, but another thread runs
@@ -21,7 +21,7 @@ enum class Activity {
 };
 
 struct Look {
-    std::int64_t time_ns = 0;  ///< the moment of this entry, in CLOCK_MONOTONIC
+    std::int64_t time_ns = 0;  ///< when the rank was looked at, in CLOCK_MONOTONIC
     Activity activity = Activity::in_rueda;
 };
 

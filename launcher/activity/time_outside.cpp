@@ -16,8 +16,9 @@ constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
 
-/// Returns the time since which the list of operations is complete: the time when its first entry was recorded. A scope
-/// (a declared activity) is recorded when it ends; operations, messages and steps are recorded when they begin.
+/// Returns the time since which the list of operations is complete. Earlier entries may have been overwritten, so this
+/// is the time when the first entry was recorded. A scope (a declared activity) is recorded when it ends; operations,
+/// messages and steps are recorded when they begin.
 std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
     if (operations.empty() || operations.front().number == 0) {
         return from_ns;
@@ -56,7 +57,7 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     }
     std::vector<Span> spans;
     for (const RecordedOperation& operation : operations) {
-        // A receive that the program has started, but does not wait for, does not occupy the program.
+        // A program can start a receive without waiting for it. Such a receive does not occupy the program.
         const bool is_waited_for = base::RecordKind::is_message(operation.kind) && operation.is_blocking;
         if (base::RecordKind::is_collective(operation.kind) || is_waited_for || is_scope(operation)) {
             const std::int64_t end = operation.launched_ns.value_or(to_ns);

@@ -16,7 +16,7 @@ namespace {
 
 using base::RecordedOperation;
 
-/// Whether all ranks have announced the operation, as far as the rank that recorded it knows.
+/// Whether all ranks have announced the operation, according to the rank whose record this is.
 bool is_called(const RecordedOperation& operation) {
     return operation.batch.has_value() || operation.started_ns.has_value() || operation.ended_ns.has_value();
 }
@@ -154,8 +154,8 @@ private:
         }
     }
 
-    /// Appends the parts of the wait in which the awaited rank was itself blocked in a message. Returns the length of
-    /// the remaining parts.
+    /// Appends the parts of the wait in which the awaited rank was itself blocked in a send or a receive. Returns the
+    /// length of the remaining parts.
     [[nodiscard]] std::int64_t pass_on(const WaitSpan& wait, std::vector<WaitSpan>& passed_on) const {
         std::int64_t rest = wait.end - wait.begin;
         const auto awaited = index_of_rank_.find(wait.whom);
@@ -212,9 +212,9 @@ private:
         });
     }
 
-    /// Whether the rank `index` has announced `operation`, which the rank `other` has announced but not started.
-    /// Returns false if the newest operation with this name on rank `index` is an earlier one that both ranks have
-    /// already completed.
+    /// The rank `other` has announced `operation`, but not started it. Returns whether the rank `index` has announced
+    /// it, too. The answer is no if the newest operation with this name on rank `index` is an earlier one, which all
+    /// ranks have announced according to the records of both ranks.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
@@ -293,7 +293,7 @@ private:
                                                   // name
     std::vector<std::vector<WaitSpan>> blocked_;  // for each rank in the list of ranks: the result of find_blocked()
     std::unordered_map<std::int32_t, std::size_t> index_of_rank_;
-    // for each operation: the last of the ranks' announcements
+    // for each operation: the announcement of the rank that announced it last
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;
 };
 

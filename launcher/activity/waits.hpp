@@ -34,17 +34,17 @@ struct RankWaits {
     std::int64_t window_ns = 0;  ///< length of the part of the interval for which the recorder still has records
     std::vector<Wait> waits;     ///< all waits, the longest first; if waits overlap, the overlapping time counts only
                                  ///< once
-    /// The time of `waits`, counted for the ranks that caused the waits. Usually this is the awaited rank. But if the
-    /// awaited rank was itself blocked in a send or a receive, the peer of this message caused the wait. If the peer
-    /// was blocked too, the cause is the rank at the end of the chain. If the ranks of a chain waited for each other in
-    /// a circle, the time is left out.
+    /// The time of `waits`, counted for the ranks that caused the waits. Usually the awaited rank is the cause. But if
+    /// it was itself blocked in a send or a receive, the peer of this message caused the wait. If the peer was blocked
+    /// too, the cause is the rank at the end of the chain. If the ranks of a chain waited for each other in a circle,
+    /// the time is left out.
     std::vector<Wait> causes;
     [[nodiscard]] std::int64_t total_ns() const;
     /// The part of window_ns in which the rank waited, from 0 to 1; 0 if window_ns is 0.
     [[nodiscard]] double share() const;
     [[nodiscard]] double share_for(std::int32_t whom) const;
     /// The part of window_ns in which the rank waited because of the rank `whom`. `whom` may be the waiting rank
-    /// itself, if it waits for another rank, and this other rank is blocked until the waiting rank sends it a message.
+    /// itself: it may wait for a rank that is blocked until the waiting rank sends it a message.
     [[nodiscard]] double share_caused_by(std::int32_t whom) const;
 };
 

@@ -83,7 +83,8 @@ private:
 
     static std::vector<OldestOfSet> oldest_of_sets(const Recording& recording) {
         std::vector<OldestOfSet> sets;
-        std::size_t current = 0;  // the index of the last operation's set; the next operation usually has the same set
+        std::size_t current = 0;  // the index of the set of the previous operation; usually the next operation belongs
+                                  // to the same set
         for (const RecordedOperation& operation : recording.operations) {
             if (!base::has_key(operation)) {
                 continue;
@@ -132,8 +133,8 @@ private:
 
     // ---- what is pending --------------------------------------------------------------------------------------------
 
-    /// How many operations with the same key a rank has called. Several operations may have the same key, because the
-    /// generation is 0 for every use of a name until the name has a slot.
+    /// How many operations with the same key a rank has called. Until a name has a slot, all operations with this name
+    /// have the generation 0. So several operations may have the same key.
     struct Count {
         const Recording* recording = nullptr;
         std::uint32_t operations = 0;
@@ -151,9 +152,9 @@ private:
         std::vector<PendingOperation> all;
         for (Found& one : found) {
             find_missing(one);
-            // If no rank is missing and another rank has ended the operation, the pending rank was also about to end it
-            // when the job ended. Such an operation is no finding, unless the rank's GPU has worked on it for a long
-            // time.
+            // No rank is missing, and another rank has ended the operation. So the ranks on which the operation is
+            // pending were also about to end it when the job ended. This is no finding, unless a rank's GPU has worked
+            // on the operation for a long time.
             if (one.pending.is_long_on_gpu() || !one.pending.missing.empty() || !one.pending.unknown.empty() ||
                 !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));
@@ -243,8 +244,7 @@ private:
         return count != found.counts.end() && count->recording->rank == rank ? count->operations : 0;
     }
 
-    /// For a rank that does not wait for the operation: returns whether the rank has called the operation. If so, the
-    /// operation has ended on this rank.
+    /// Whether a rank that does not wait for the operation has called it. If so, the operation has ended on this rank.
     static bool has_called(const Recording& recording, const Found& found) {
         return count_of(found, recording.rank) >= count_of(found, found.pending.calls.front().rank);
     }

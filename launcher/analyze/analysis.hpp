@@ -26,13 +26,14 @@ struct PendingCall {
 struct PendingOperation {
     std::int32_t set_id = 0;
     OperationText what;
-    std::vector<PendingCall> calls;     ///< the calls in the order of the ranks
+    std::vector<PendingCall> calls;     ///< the calls of this operation, ordered by rank
     std::vector<std::int32_t> missing;  ///< members that have not called the operation
     /// members that have no file, or whose file no longer has the operations of that time
     std::vector<std::int32_t> unknown;
     std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
     std::uint64_t first_ordinal = 0;    ///< the smallest `ordinal` in `calls`
-    /// A GPU that has worked for longer than this, while the other ranks' GPUs have ended, is a finding.
+    /// If a rank's GPU has not completed a launched operation after this time, and the GPUs of other ranks have, this
+    /// is a finding.
     static constexpr std::int64_t kLongOnGpuNs = 1'000'000'000;
     [[nodiscard]] bool is_long_on_gpu() const {
         return std::any_of(calls.begin(), calls.end(),
@@ -49,8 +50,8 @@ struct Divergence {
         std::uint64_t ordinal = 0;
         std::vector<std::int32_t> ranks;
     };
-    Side most;   ///< the operation that more ranks called
-    Side other;  ///< the operation that the other ranks called instead
+    Side most;   ///< of the two operations, the one that more ranks called
+    Side other;  ///< of the two operations, the one that fewer ranks called
 };
 
 /// How often a rank was the last to call an operation. Only operations that all members have recorded are compared.
@@ -59,11 +60,11 @@ struct Lateness {
     std::uint64_t compared = 0;   ///< number of compared operations
     std::uint64_t last = 0;       ///< number of compared operations that this rank called more than kLateNs after all
                                   ///< other ranks
-    std::int64_t awaited_ns = 0;  ///< how long the other ranks waited for this rank alone, over all these operations
+    std::int64_t awaited_ns = 0;  ///< how long all other ranks waited only for this rank, in total
     std::int64_t longest_ns = 0;  ///< the longest of these waits
     std::string longest_in;       ///< the operation of the longest wait
-    /// A rank that calls an operation later than this after the other ranks is late. The ranks of one host call an
-    /// operation within this time, unless they do other work between their operations.
+    /// If a rank calls an operation more than this time after all other ranks, the rank is late. The ranks of one host
+    /// call an operation within this time, unless they do other work between their operations.
     static constexpr std::int64_t kLateNs = 100'000;
 };
 
@@ -74,8 +75,9 @@ struct LastOfRank {
     std::string state;
     std::int64_t step = -1;
     std::string busy;
-    std::uint64_t operations = 0;       ///< operations that the rank has called, without sends and receives
-    std::uint64_t messages = 0;         ///< sends and receives that the rank has called
+    std::uint64_t operations = 0;       ///< the number of operations that the rank has called; sends and receives do
+                                        ///< not count
+    std::uint64_t messages = 0;         ///< the number of sends and receives that the rank has called
     std::optional<OperationText> last;  ///< the operation, send or receive of this rank that ended last
     std::int64_t since_ns = 0;          ///< the time from the end of `last` until the file was written
 };

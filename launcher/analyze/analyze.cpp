@@ -41,7 +41,7 @@ void add_divergence(std::string& text, const Divergence& divergence) {
     text += '\n';
 }
 
-/// Says how far the ranks were in the execution.
+/// Adds whether the execution of the operation had begun, and which ranks had launched it on their GPUs.
 void add_launches(std::string& text, const PendingOperation& pending, bool is_executing) {
     std::vector<std::int32_t> launched;
     std::vector<std::int32_t> not_launched;

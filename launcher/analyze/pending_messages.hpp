@@ -34,7 +34,8 @@ struct CrossedSends {
 };
 
 struct PendingMessages {
-    std::vector<PendingMessage> messages;  ///< ordered by rank; the entries of one rank are in the order of its calls
+    std::vector<PendingMessage> messages;  ///< ordered by rank; the messages of one rank are in the order of the rank's
+                                           ///< calls
     std::vector<CrossedSends> crossed;
 };
 

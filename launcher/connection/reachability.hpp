@@ -42,7 +42,7 @@ public:
     void close() { *this = ReachListener(); }
 
 private:
-    /// The members are behind a pointer, because callbacks refer to them, and a ReachListener may be moved.
+    /// Callbacks refer to these fields, and a ReachListener may be moved. So the object holds only a pointer to them.
     struct Visitors {
         std::string secret;
         std::deque<base::ProvingSocket> sockets;

@@ -121,7 +121,7 @@ private:
             return;
         }
         const std::optional<PluginProbe>& plugin = facts_.plugins->ucx;
-        // Without mpirun, ranks on several hosts can only send their data over UCX.
+        // Without mpirun, ranks on several hosts need UCX to send their data to each other.
         const bool is_only_way = !facts_.mpi && !facts_.hosts.empty();
         const bool is_required = is_only_way || variable("RUEDA_TRANSPORT") == "ucx";
         if (has_ucx()) {
@@ -150,7 +150,7 @@ private:
             const std::string problem = !plugin.problem.empty()  ? plugin.problem
                                         : plugin.is_for_open_mpi ? "it is for Open MPI"
                                                                  : "it is for MPICH";
-            // the texts of the system's loader begin with the name of the file
+            // the error messages of the system's loader begin with the name of the file
             const bool says_its_name = problem.starts_with(plugin.file);
             text += fmt::format("{}{}{}", text.empty() ? "" : "; ", says_its_name ? "" : plugin.file + ": ", problem);
         }

@@ -84,7 +84,7 @@ struct DoctorFacts {
     bool has_loopback = true;
     bool has_network = true;  ///< whether this host has an address that is neither loopback nor link-local
     Environment environment;
-    std::vector<std::string> own_names;  ///< which of the named hosts are this host
+    std::vector<std::string> own_names;  ///< those of the named hosts that are names of this host
     std::vector<HostProbe> hosts;
 };
 

@@ -12,9 +12,9 @@
 
 namespace rueda::launcher {
 
-/// A file of a library, and its version if the file's name or pip's records have it.
+/// A library's file, and its version if the file's name or pip's records contain the version.
 struct FoundLibrary {
-    std::string file;  ///< empty if the library was not found
+    std::string file;  ///< the library's file; empty if the library was not found
     std::string version;
 };
 

@@ -16,7 +16,8 @@ namespace rueda::launcher {
 
 namespace {
 
-constexpr int kMostIpcRanks = 16;  // the same number as kMostIpcMembers in collectives/cuda/nccl/offer.hpp
+constexpr int kMostIpcRanks = 16;  // the maximum number of ranks of a host that use CUDA IPC; kMostIpcMembers in
+                                   // collectives/cuda/nccl/offer.hpp is the same number
 
 class GpuExamination {
 public:
@@ -157,7 +158,8 @@ private:
         }
     }
 
-    /// The numbers of nvidia-smi and of CUDA differ if the models differ, because CUDA puts the fastest GPU first.
+    /// If the GPUs are of different models, nvidia-smi and CUDA may number them differently, because CUDA puts the
+    /// fastest GPU first.
     void look_at_order() {
         const std::vector<base::MachineGpu>& gpus = facts_.machine.gpus;
         const bool differ = std::any_of(gpus.begin(), gpus.end(),

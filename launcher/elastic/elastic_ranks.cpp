@@ -114,7 +114,7 @@ void ElasticRanks::add_to(base::PollSet& set) {
     }
     discovery_.add_to(set);
     if (!ends_.empty()) {
-        set.wake_at(ElasticClock::now());  // these ends must be returned by take_ends() soon
+        set.wake_at(ElasticClock::now());  // wakes the caller at once, because take_ends() has ends to return
     }
     set.wake_at(is_ending() ? std::nullopt : membership_.deadline());
 }
@@ -164,9 +164,9 @@ void ElasticRanks::advance(TimePoint now) {
     carry_out(now);
 }
 
-/// Carries out the actions of Membership. Call this after each event, before the ends of further workers are collected,
-/// so that no action refers to a worker that has ended. If an action fails at once (for example, because a program
-/// cannot be started), Membership decides on further actions, which are also carried out here.
+/// Carries out the actions of Membership. Call this after each event, and before the ends of further workers are
+/// collected. Otherwise an action could refer to a worker that has ended. If an action fails at once (for example,
+/// because a program cannot be started), Membership decides on further actions. These are carried out here, too.
 void ElasticRanks::carry_out(TimePoint now) {
     for (auto actions = membership_.take_actions(); !actions.empty(); actions = membership_.take_actions()) {
         for (const Membership::Action& action : actions) {
@@ -299,8 +299,8 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
         worker.first_generation = worker.first_generation < 0 ? form.generation : worker.first_generation;
     }
     if (places.front().hosts > 1 && !base::tcp_endpoints(meeting.rendezvous)) {
-        give_up_meeting(form.members);  // `rueda top` reads the note of the previous generation until the next
-                                        // generation is formed, which happens soon
+        give_up_meeting(form.members);  // the note of the previous generation stays valid for `rueda top` until the
+                                        // next generation is formed, which happens soon
         return;
     }
     for (const Membership::Member& member : form.members) {
@@ -374,7 +374,7 @@ void ElasticRanks::carry_out(const Membership::Tell& tell, TimePoint /*now*/) {
 void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) {
     const auto found = workers_.find(dismiss.worker);
     if (found == workers_.end()) {
-        return;  // the worker ended at the same time
+        return;  // the worker has ended since the decision to dismiss it
     }
     Worker& worker = found->second;
     output_->say(fmt::format("worker {} is ended: {}", dismiss.worker, dismiss.reason));
@@ -386,13 +386,13 @@ void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) 
 
 void ElasticRanks::carry_out(const Membership::Kill& kill, TimePoint /*now*/) {
     const auto found = workers_.find(kill.worker);
-    if (found != workers_.end()) {  // if the worker is not found, it ended at the same time
+    if (found != workers_.end()) {  // otherwise, the worker has ended since the decision to kill it
         output_->say(fmt::format("worker {} is killed: {}", kill.worker, kill.reason));
         signal(kill.worker, found->second, SIGKILL);
     }
 }
 
-/// Passes on the ends of workers that decide how the job has ended. After a success, only the members of the last
+/// Passes on those ends of workers that decide how the job has ended. After a success, only the members of the last
 /// generation count.
 void ElasticRanks::carry_out(const Membership::End& end, TimePoint /*now*/) {
     discovery_.stop();
@@ -464,8 +464,8 @@ void ElasticRanks::note_end(std::map<int, Worker>::iterator ended, RankEnd end) 
     workers_.erase(ended);
 }
 
-/// Reports the ends of workers to Membership. These ends were noticed together. The members are therefore notified
-/// first of the end that is most likely the cause of the others.
+/// Reports the ends of workers to Membership. These ends were noticed together, so their order is unknown. The members
+/// are first told of the end that is most likely the cause of the others.
 void ElasticRanks::settle_ends() {
     for (RankEnd& end : remote_ ? remote_->take_ends(ElasticClock::now()) : std::vector<RankEnd>()) {
         if (const auto found = workers_.find(end.rank); found != workers_.end()) {

@@ -56,7 +56,7 @@ public:
 
 private:
     struct Worker {
-        std::optional<RankProcess> process;  ///< empty if the worker is on another host
+        std::optional<RankProcess> process;  ///< the program of the worker; empty if it runs on another host
         int rank = -1;                       ///< the worker's rank in its last generation; −1 if it was not a member
                                              ///< yet
         int generation = -1;
@@ -106,7 +106,7 @@ private:
     JobOutput* output_ = nullptr;
     base::UniqueFd null_;
     std::map<int, Worker> workers_;        ///< indexed by the worker's number
-    std::optional<RemoteWorkers> remote_;  ///< set if workers may be on other hosts
+    std::optional<RemoteWorkers> remote_;  ///< the workers of other hosts; empty if the job uses only this host
     std::vector<int> waiting_;             ///< workers that reported that they wait; Membership was not told yet
     struct NumberedEnd {
         int worker = 0;
@@ -114,8 +114,7 @@ private:
         RankEnd end{};
     };
     std::vector<NumberedEnd> fresh_;  ///< ends of workers that were not yet reported to Membership
-    std::vector<NumberedEnd> held_;   ///< ends of members of the current generation, and of workers that have not
-                                      ///< become members since it was formed
+    std::vector<NumberedEnd> held_;   ///< ends that were reported to Membership since the current generation was formed
     std::vector<RankEnd> ends_;       ///< what take_ends() returns
     RankNotifications notifications_;
     std::optional<HeldPort> master_port_;  ///< reserves MASTER_PORT of the current generation, if rank 0 is on this

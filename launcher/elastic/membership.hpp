@@ -31,8 +31,8 @@ public:
     /// How a worker has ended.
     enum class Ending {
         well,    ///< with exit status 0
-        failed,  ///< by itself, with an error; the worker's host gets no new worker for a while
-        echo,    ///< with an error, because another failure had aborted the job before
+        failed,  ///< the worker ended by itself, with an error; its host gets no new worker for a while
+        echo,    ///< the worker ended with an error, because another failure had aborted the job before
     };
 
     struct Ended {
@@ -107,7 +107,7 @@ private:
         std::string host;
         int rank = -1;  ///< −1: a newcomer
         bool waits = false;
-        int told = 0;  ///< the changes of the slots that this member was told in this generation
+        int told = 0;  ///< bits: which changes of the slots this member was told in this generation
         bool is_killed = false;
     };
     struct Failures {

@@ -43,7 +43,7 @@ Status RemoteWorkers::listen(JobOutput& output, const std::string& secret) {
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { newcomers_->accept(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     agents_.on_error_text = [this](std::string_view text) {
-        if (!agents_.is_released()) {  // after the release, ssh only reports that it was ended
+        if (!agents_.is_released()) {  // after release(), ssh would only report that ruedarun ended it
             output_->pass_on_error(text);
         }
     };
@@ -154,7 +154,8 @@ void RemoteWorkers::add_to(base::PollSet& set) {
         set.wake_at(link_deadline_);
     }
     if (!waits_.empty() || !ends_.empty()) {
-        set.wake_at(std::chrono::steady_clock::now());  // the caller has not taken these waits and ends yet
+        set.wake_at(std::chrono::steady_clock::now());  // wakes the caller at once, because it has not taken these
+                                                        // waits and ends yet
     }
 }
 
@@ -195,7 +196,7 @@ void RemoteWorkers::lose(int number) {
     worker.ended = true;
     has_lost_host_ = true;
     worker.lost_until = std::chrono::steady_clock::now() + kLostTime;
-    stop_unneeded(worker.agent);  // ssh would wait for hours for a host that does not answer
+    stop_unneeded(worker.agent);  // otherwise the ssh to a host that does not answer would wait for hours
 }
 
 bool RemoteWorkers::has_living_neighbour(const std::string& host_key) const {

@@ -45,8 +45,8 @@ public:
     void notify(int worker, std::string_view notification);
     /// Lets the worker's supervisor keep a note for `rueda top`; see JobNote.
     void note_job(int worker, std::string_view text);
-    /// Notifies a worker that cannot become a member of a generation any more. If the worker's supervisor has not
-    /// connected yet, the worker is not started.
+    /// Sends the notification to a worker that can no longer become a member of a generation. If the worker's
+    /// supervisor has not connected yet, the worker is not started.
     void dismiss(int worker, std::string_view notification);
     /// Sends a signal to the worker. If the signal ends programs and the worker's supervisor has not connected yet, the
     /// worker is not started any more.
@@ -87,8 +87,9 @@ private:
         int agent = -1;  ///< the number of the first worker that the same agent starts; −1: the agent was not started
                          ///< yet
         std::vector<EnvironmentChange> variables;  ///< for the program
-        TimePoint report_by;                       ///< the time limit for the connection of the supervisor
-        FrameLink link;                            ///< open from the supervisor's hello until the supervisor has exited
+        TimePoint report_by;                       ///< when the worker's supervisor must have connected at the latest
+        FrameLink link;                            ///< the link to the supervisor; open from its hello until it has
+                                                   ///< exited
         Greeting greeting;                         ///< what the supervisor reported last
         pid_t pid = 0;                             ///< on the worker's host
         bool has_reported = false;

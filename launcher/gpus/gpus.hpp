@@ -13,7 +13,7 @@ namespace rueda::launcher {
 
 /// How busy a GPU of this host was during an interval. Values that the driver does not report are missing.
 struct GpuUse {
-    std::uint32_t index = 0;            ///< the number that nvidia-smi shows
+    std::uint32_t index = 0;            ///< the GPU's number, as nvidia-smi shows it
     std::optional<double> utilization;  ///< the part of the time in which the GPU executed something, from 0 to 1
     std::optional<std::uint64_t> used_bytes;
     std::optional<std::uint64_t> total_bytes;

@@ -29,7 +29,7 @@ struct Head {
     std::uint64_t recorder_bytes = 0;
 };
 
-/// Returns how many bytes of the control block `members` ranks use.
+/// Returns how many bytes of the control block are in use if the job has `members` ranks on this host.
 std::uint64_t control_bytes(std::uint32_t members) {
     return offsetof(base::ControlBlock, stacks) + std::uint64_t{members} * sizeof(base::StackBlock);
 }

@@ -30,8 +30,8 @@ constexpr int kMostParents = 32;
 bool is_ruedarun(std::int32_t pid) {
     std::error_code error;
     std::string name = fs::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
-    constexpr std::string_view kDeleted = " (deleted)";  // the kernel appends this if the file of ruedarun was replaced
-                                                         // by an installation while ruedarun ran
+    constexpr std::string_view kDeleted = " (deleted)";  // the kernel appends this text if an installation has replaced
+                                                         // the file of ruedarun while ruedarun runs
     if (name.ends_with(kDeleted)) {
         name.resize(name.size() - kDeleted.size());
     }
@@ -78,7 +78,7 @@ std::optional<std::string> read_note_of(pid_t pid) {
     std::error_code error;
     fs::directory_iterator entry(fmt::format("/proc/{}/fd", pid), fs::directory_options::skip_permission_denied, error);
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-        std::error_code closed;  // set if the process closes the descriptor meanwhile
+        std::error_code closed;  // set if the process has closed the descriptor since it was listed
         if (fs::read_symlink(entry->path(), closed).string().starts_with(kNoteLink)) {
             if (std::optional<std::string> text = read_note(entry->path().string())) {
                 return text;

@@ -25,8 +25,8 @@ struct HorovodFlag {
     std::string_view unit;
     /// Why the flag has no effect, or what to use instead.
     std::string_view reason;
-    /// Whether the flag is an error, with `reason` as the message. This is so if the job would not do what the user
-    /// wants without the flag.
+    /// Whether ruedarun refuses the flag, with `reason` as the error message. It does so if the job would not do what
+    /// the user wants when the flag is ignored.
     bool is_refused = false;
 };
 

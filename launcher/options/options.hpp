@@ -31,7 +31,7 @@ inline constexpr std::chrono::milliseconds kDefaultGrace{5000};
 /// has already notified every rank that it can reach.
 inline constexpr std::chrono::milliseconds kDefaultGraceAfterAbort{3000};
 
-/// The options of an elastic job (docs/design/0028-elastic-jobs.md). A member is empty if the option was not given.
+/// The options of an elastic job (docs/design/0028-elastic-jobs.md). A field is empty if the option was not given.
 struct ElasticOptions {
     std::optional<int> least;      ///< value of --min-np
     std::optional<int> most;       ///< value of --max-np
@@ -43,7 +43,7 @@ struct ElasticOptions {
     std::optional<std::chrono::milliseconds> cooldown_most;
 
     /// Whether the options make the job elastic. A limit on the number of ranks does this, and so does a script that
-    /// lists hosts. The other members only matter if the job is elastic.
+    /// lists hosts. The other fields only matter if the job is elastic.
     [[nodiscard]] bool make_elastic() const { return least || most || !discovery_script.empty(); }
 };
 

@@ -291,7 +291,7 @@ void JobOutput::feed(int rank, bool is_error, std::string_view bytes) {
         if (written < 0 && errno == EINTR) {
             continue;
         }
-        if (written < 0) {  // the job continues without this file
+        if (written < 0) {  // writing the output file has failed; the job continues without this file
             const int error_number = errno;
             const std::string name = output_file(plan_.output_dir, rank, is_error ? "err" : "out");
             if (failed_files_.insert(name).second) {

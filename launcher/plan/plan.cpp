@@ -515,7 +515,8 @@ private:
         say("{}={}", kControlPlane, plan_.way == LaunchWay::mpirun ? "mpi" : "socket");
     }
 
-    /// Whether the user's arguments for mpirun bind the ranks to cores. Then ruedarun cannot know a rank's cores.
+    /// Whether the user's arguments for mpirun bind the ranks to cores. If they do, ruedarun cannot know a rank's
+    /// cores.
     [[nodiscard]] bool user_binds_ranks() const {
         return plan_.way == LaunchWay::mpirun &&
                std::any_of(options_.mpi_args.begin(), options_.mpi_args.end(), [](const std::string& argument) {
@@ -540,7 +541,7 @@ private:
             return;
         }
         if (user_set(first)) {
-            // one note is enough, because MKL and OpenBLAS follow this variable
+            // one note about OMP_NUM_THREADS is enough, because MKL and OpenBLAS follow this variable
             say("{} is left as you set it", first);
             return;
         }

@@ -77,10 +77,11 @@ struct ElasticPlan {
     std::chrono::milliseconds cooldown_most{600000};
     std::string discovery_script;  ///< the script that lists the hosts and their slots; empty: the slots do not change
     std::vector<Host> hosts;       ///< the hosts and their slots, if there is no script
-    int slots_per_host = 0;        ///< the slots of hosts for which the script gives no number; 0: none
+    int slots_per_host = 0;        ///< the slots of hosts for which the script gives no number; 0: such hosts are not
+                                   ///< used
     bool may_use_other_hosts = false;
-    /// The cores that the workers divide among them when they start; 0: the plan has set the variables for threads, or
-    /// sets none.
+    /// The cores that the workers divide among them when they start. 0: they do not divide cores, because the plan has
+    /// set the variables for threads, or sets none.
     double cores = 0;
     std::set<std::string> own_names;  ///< the names that stand for this host
 };
@@ -131,7 +132,8 @@ struct LaunchPlan {
                                                   ///< each rank (supervisor)
     std::vector<std::string> travelling;          ///< names of the variables that other hosts get
     std::string about_threads;                    ///< what ruedarun prints about the ranks' threads; may be empty
-    bool hosts_set_threads = false;               ///< whether each host divides its cores, and not this plan
+    bool hosts_set_threads = false;               ///< true: each host divides its cores among its ranks; false: this
+                                                  ///< plan does
     std::vector<std::string> notes;               ///< notes that are always printed for the user
     std::vector<std::string> reasons;             ///< explanations for --verbose and --explain
 };

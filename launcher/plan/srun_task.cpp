@@ -46,8 +46,8 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
 /// Lets the ranks find each other through a socket, which is possible if all of them are on one host.
 void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
-    // Rank 0 replaces the asterisk by random digits. Without these digits, every user of the host could compute the
-    // name, and could listen at this socket before rank 0 does.
+    // Rank 0 replaces the asterisk in the socket's name by random digits. Without these digits, every user of the host
+    // could compute the name, and could listen at this socket before rank 0 does.
     const std::string place = fmt::format("@rueda-slurm-{}-{}.{}-*", ::geteuid(), text_of(environment, "SLURM_JOB_ID"),
                                           text_of(environment, "SLURM_STEP_ID"));
     task.environment.insert(task.environment.end(), {{"RUEDA_CONTROL_PLANE", "socket"},
@@ -70,10 +70,9 @@ std::string first_host_of_step(const Environment& environment) {
 
 /// Returns a port that all tasks of the step can compute without communication. If Slurm has reserved ports for the
 /// step (MpiParams=ports=), the result is the first reserved port. Otherwise the port is computed from the numbers of
-/// job and step, so that steps of one job, and jobs with similar numbers, get different ports. All these ports are
-/// below 32768, because Linux gives the ports from 32768 on to programs that ask for any port. The number of the job is
-/// multiplied by
-/// 61. Because 61 has no common factor with kCount, jobs with different numbers modulo kCount get different ports.
+/// the job and the step, so steps of one job, and jobs with similar numbers, get different ports. The ports are below
+/// 32768, because Linux gives the ports from 32768 on to programs that ask for any port. The job's number is multiplied
+/// by 61, which has no common factor with kCount. So jobs with different numbers modulo kCount get different ports.
 std::uint16_t master_port_of_step(const Environment& environment) {
     constexpr std::uint64_t kFirst = 12000;
     constexpr std::uint64_t kCount = 20000;

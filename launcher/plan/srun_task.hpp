@@ -25,8 +25,8 @@ struct SrunTask {
 [[nodiscard]] bool is_in_shell_of_srun(const Environment& environment);
 
 /// Returns the task if srun started this process as one of several tasks. In all other cases returns nothing, also in
-/// the shell of `srun --pty`. `cores`: see find_rank_cores(). Fails with InvalidArgument if the ranks could not
-/// find each other, or if the options ask for a different job than the one that srun has started.
+/// the shell of `srun --pty`. `cores`: see find_rank_cores(). Fails with InvalidArgument in two cases: the ranks could
+/// not find each other, or the options ask for another job than the one that srun has started.
 [[nodiscard]] Result<std::optional<SrunTask>> find_srun_task(const Options& options, const Environment& environment,
                                                              const RankCores& cores);
 

@@ -24,7 +24,7 @@ namespace {
 /// The time limit for `ssh -G`. It reads only configuration files, but these may run programs of the user (Match exec).
 constexpr std::chrono::seconds kLongestQuestion{5};
 
-/// These variables, if they are set, may mean that mpirun connects to hosts by another program than ssh.
+/// If one of these variables is set, mpirun may connect to hosts by another program than ssh.
 constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent",
                                                         "OMPI_MCA_orte_rsh_agent",
                                                         "OMPI_MCA_plm",
@@ -34,8 +34,8 @@ constexpr std::array<const char*, 9> kAgentVariables = {"OMPI_MCA_plm_rsh_agent"
                                                         "HYDRA_LAUNCHER_EXEC",
                                                         "I_MPI_HYDRA_BOOTSTRAP",
                                                         "I_MPI_HYDRA_BOOTSTRAP_EXEC"};
-/// These texts in --mpi-args may mean that mpirun connects to hosts by another program than ssh, or that it reads the
-/// name of this program from a file.
+/// If --mpi-args contains one of these texts, mpirun may connect to hosts by another program than ssh. It may also read
+/// the name of this program from a file.
 constexpr std::array<std::string_view, 6> kAgentOptions = {"agent",     "plm",        "launcher",
                                                            "bootstrap", "param_file", "--tune"};
 

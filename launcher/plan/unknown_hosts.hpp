@@ -25,8 +25,9 @@ namespace rueda::launcher {
 
 /// Facts about a host from the output of `ssh -G`.
 struct SshHost {
-    std::string address;     ///< the HostName; empty if there is none
-    bool has_proxy = false;  ///< whether there is a ProxyJump or ProxyCommand; the proxy looks up the name
+    std::string address;     ///< ssh's setting HostName for the host; empty if there is none
+    bool has_proxy = false;  ///< whether ssh has a ProxyJump or a ProxyCommand for the host; the proxy then looks up
+                             ///< the name
 };
 [[nodiscard]] SshHost read_ssh_configuration(std::string_view text);
 

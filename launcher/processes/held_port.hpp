@@ -14,9 +14,8 @@ namespace rueda::launcher {
 ///
 /// A socket reserves the port: it is bound to the port, does not listen, and allows reuse of its address. While this
 /// socket is open, the kernel does not give the port to a process that asks for an arbitrary free port, such as another
-/// ruedarun. A program can still bind exactly this port and listen if it sets SO_REUSEADDR, as PyTorch's store does
-/// (seen with Linux 6.18, for IPv4 and IPv6). But another program can also ask for exactly this port, and nothing
-/// prevents that.
+/// ruedarun. The program of rank 0 can still bind exactly this port and listen, if it sets SO_REUSEADDR as PyTorch's
+/// store does (seen with Linux 6.18, for IPv4 and IPv6). Nothing prevents another program from doing the same.
 struct HeldPort {
     base::UniqueFd socket;
     std::uint16_t port = 0;  ///< the reserved port; 0 if no port could be reserved

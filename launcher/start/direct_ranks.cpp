@@ -29,7 +29,8 @@ Status DirectRanks::start_rank(int rank, int null_fd, JobOutput& output) {
     spec.words = plan_.program;
     spec.environment = changed_environment(changed_environment(context_.environment, plan_.environment),
                                            rank_environment(plan_, rank));
-    // If this ruedarun runs in a rank of another job, the variable describes that other job. So it is removed.
+    // If this ruedarun runs in a rank of another job, kJobVariable describes that other job. So the variable is
+    // removed.
     spec.environment = changed_environment(std::move(spec.environment), {{kJobVariable, std::nullopt}});
     spec.stdin_fd = rank == 0 && plan_.first_rank_reads_stdin ? kInherit : null_fd;
     spec.stdout_fd = descriptors.value().standard_output.value();

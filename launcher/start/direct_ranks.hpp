@@ -21,8 +21,8 @@ public:
     void child_ended(pid_t pid, int wait_status) override;
     void signal_ranks(int signal_number) override;
     void notify_ranks(const RankNotifications::Item& item) override;
-    void watch_closely() override {}  // nothing to do: all ranks are on this host, so the kernel reports every end at
-                                      // once
+    void watch_closely() override {}  // nothing to do for unreachable hosts: all ranks are on this host, and the kernel
+                                      // reports every end at once
     [[nodiscard]] std::vector<RankEnd> take_ends() override { return std::exchange(ends_, {}); }
     [[nodiscard]] std::vector<std::int32_t> running() const override;
     [[nodiscard]] bool has_started() const override { return has_started_; }

@@ -23,8 +23,9 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Returns a file in memory with this content, which the reader finds from its beginning. No other user can read the
-/// file. The whole content is in the file, so this process need not wait for the reader.
+/// Returns a file in memory with this content. The file's position is at the beginning of the content, where the reader
+/// begins. No other user can read the file. The whole content is in the file, so this process need not wait for the
+/// reader.
 Result<base::UniqueFd> file_in_memory(const std::string& text) {
     base::UniqueFd file(::memfd_create("ruedarun-order", MFD_CLOEXEC));
     if (!file.is_open()) {

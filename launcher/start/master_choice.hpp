@@ -33,9 +33,9 @@ public:
         return answers_.size() == asked_.size() || now >= deadline_;
     }
     [[nodiscard]] base::PollSet::TimePoint deadline() const { return deadline_; }
-    /// Returns the address that the largest number of hosts has reached. If several addresses share this number,
-    /// returns `usual` if it is one of them, and otherwise the first of them. If no host has reached any address,
-    /// returns `usual`.
+    /// Returns the address that the largest number of hosts has reached. If equally many hosts have reached several
+    /// addresses, returns `usual` if it is one of these addresses, and otherwise the first of them. If no host has
+    /// reached any address, returns `usual`.
     [[nodiscard]] std::string address(const std::string& usual) const;
 
 private:

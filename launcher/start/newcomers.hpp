@@ -30,12 +30,12 @@ void raise_descriptor_limit(int ranks);
 
 /// The connections to ruedarun whose processes have not yet named their ranks. Any process of the network may make such
 /// a connection. Until the process has proved that it knows the secret of the job, only the messages of the handshake
-/// are read. If the process does not prove this, the connection is closed. The process has no effect on the job.
-/// Threads: only one thread may use an object.
+/// are read. If the process does not prove this, the connection is closed, and the process has had no effect on the
+/// job. Threads: only one thread may use an object.
 class Newcomers {
 public:
-    /// The object calls this with each connection whose process has proved that it knows the secret, and has sent its
-    /// hello.
+    /// The object calls this function with each connection whose process has proved that it knows the secret, and has
+    /// sent its hello.
     using OnHello = std::function<void(FrameLink link, const Frame& hello)>;
 
     Newcomers(std::string secret, OnHello on_hello, const NewcomerLimits& limits = NewcomerLimits());

@@ -51,7 +51,7 @@ public:
 
     virtual ~RankStarter() = default;
 
-    /// The object calls this with the text that the processes write to their standard error.
+    /// The object calls this function with the text that the processes write to their standard error.
     std::function<void(std::string_view)> on_error_text;
 
     /// Starts the processes. `more`: variables for the supervisors, which contain the secrets of the job.
@@ -84,7 +84,7 @@ private:
     bool read_errors(base::UniqueFd& errors);
 
     bool released_ = false;
-    int next_signal_ = SIGTERM;  ///< the next signal that the processes get if they do not exit
+    int next_signal_ = SIGTERM;  ///< the next signal for processes that do not exit
     TimePoint deadline_;
     std::chrono::milliseconds before_sigkill_{0};
 };

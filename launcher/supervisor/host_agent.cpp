@@ -63,8 +63,8 @@ public:
         }
         ::signal(SIGPIPE, SIG_IGN);
         if (::chdir(order_.folder.c_str()) != 0) {
-            // The ranks run in another folder in this case, as with mpirun. For some programs this does no harm: they
-            // are found through PATH, and use no files of the folder.
+            // The agent cannot enter the folder. The ranks then run in another folder, as with mpirun. This does no
+            // harm to programs that are found through PATH and use no files of the folder.
             complain_as_agent(
                 fmt::format("the folder {} cannot be entered ({}); the ranks of this host run in the "
                             "folder of the login",

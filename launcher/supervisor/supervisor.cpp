@@ -139,8 +139,8 @@ private:
     }
 
     /// In a job on several hosts, the supervisor of rank 0 lets the other supervisors find out which addresses of its
-    /// host they can reach. If the host has only one address, no such test is needed. If it cannot listen, no test is
-    /// possible.
+    /// host they can reach. If the host has only one address, no such test is needed. If the supervisor cannot listen,
+    /// no test is possible.
     [[nodiscard]] std::string listen_for_reach_probes(const ControlAddress& ruedarun) {
         const bool is_one_host = ruedarun.endpoints.front().starts_with('@');
         if (is_one_host) {
@@ -272,7 +272,8 @@ private:
                 outputs_ = link_.take_descriptors();
                 break;
             case FrameKind::probe_addresses:
-                if (!reach_probe_) {  // callbacks may refer to a probe that is running
+                if (!reach_probe_) {  // a second probe is ignored, because callbacks may refer to the probe that is
+                                      // running
                     reach_probe_.emplace(parse_endpoints(frame.payload), secret_, ReachProbe::Times());
                 }
                 break;

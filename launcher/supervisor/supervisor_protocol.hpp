@@ -66,9 +66,9 @@ struct Greeting {
 /// that could affect a terminal are replaced.
 [[nodiscard]] Greeting parse_greeting(std::string_view text);
 
-/// Encodes the members by_launcher, steps, oom_kills and abort_reason of `end` as the payload of an `ended` frame.
+/// Encodes the fields by_launcher, steps, oom_kills and abort_reason of `end` as the payload of an `ended` frame.
 [[nodiscard]] std::string encode_report(const RankEnd& end);
-/// Sets the members by_launcher, steps, oom_kills and abort_reason of `end` from the payload of an `ended` frame.
+/// Sets the fields by_launcher, steps, oom_kills and abort_reason of `end` from the payload of an `ended` frame.
 /// Unknown lines are ignored.
 void read_report(std::string_view text, RankEnd& end);
 

@@ -15,7 +15,7 @@ namespace {
 
 using base::TimelineOperation;
 
-/// Appends all events of these operations. Returns how many operations there are, without steps and scopes.
+/// Appends all events of these operations. Returns the number of collective operations.
 std::uint64_t append_operations(std::vector<TimelineOperation> operations, base::TraceEvents& events,
                                 std::string& text) {
     std::stable_sort(operations.begin(), operations.end(),

@@ -27,8 +27,9 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
-/// A column that can be left out on a narrow terminal, to leave more room for the column DOING. It is left out if, with
-/// it, DOING would have less room than `room_of_doing` and less room than its longest text needs.
+/// A column that can be left out on a narrow terminal, to leave more room for the column DOING. The column is left out
+/// if DOING would otherwise get too little room: less than `room_of_doing`, and less than the longest text of DOING
+/// needs.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;

@@ -18,7 +18,8 @@ enum class Style { plain, title, straggler, failure };
 struct ScreenLine {
     std::string text;
     Style style = Style::plain;
-    bool wraps = false;  ///< a sentence, which continues on the next line of a narrow terminal; other lines are cut
+    bool wraps = false;  ///< true: the line is a sentence, which continues on the next line of a narrow terminal;
+                         ///< false: a line that is too long is cut
 };
 
 /// The lines that `rueda top` prints, in three parts. If the terminal is too small, only the middle part is shortened.

@@ -132,7 +132,7 @@ void JobOutcome::interrupt(int signal_number) {
 
 int JobOutcome::exit_status() const {
     if (!cause_) {
-        // the job has this status even if a signal of the user came first and all ranks then ended with exit status 0
+        // no rank failed, so the status is 0, even if the user sent a signal
         return 0;
     }
     if (interrupted_by_ != 0) {

@@ -85,8 +85,8 @@ public:
 
     [[nodiscard]] const std::optional<RankEnd>& cause() const { return cause_; }
     [[nodiscard]] int exit_status() const;
-    /// Whether another attempt may succeed: a rank failed by itself. Wrong arguments (exit status 2) and programs that
-    /// cannot be run (126, 127) do not count.
+    /// Whether another attempt may succeed. This is so if a rank failed by itself. Wrong arguments (exit status 2) and
+    /// programs that cannot be run (126, 127) do not count as such a failure.
     [[nodiscard]] bool is_worth_another_try() const;
 
 private:

@@ -48,7 +48,7 @@ public:
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// The ranks that have not ended.
     [[nodiscard]] virtual std::vector<std::int32_t> running() const = 0;
-    /// Whether ranks may still be started although none runs.
+    /// Whether ranks may still be started. This may be true although no rank runs now.
     [[nodiscard]] virtual bool may_start_ranks() const { return false; }
     /// Whether the program of at least one rank is known to have started.
     [[nodiscard]] virtual bool has_started() const = 0;

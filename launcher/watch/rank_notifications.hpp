@@ -22,7 +22,7 @@ public:
 
     struct Item {
         int rank = 0;
-        std::string notification;  ///< encoded as in base/launcher_notification.hpp
+        std::string notification;  ///< a notification about the rank, encoded as in base/launcher_notification.hpp
     };
 
     /// Adds ends that were noticed at the same moment, and returns the notifications about them. The notifications are

@@ -16,7 +16,8 @@ Status RankProcess::open_line(int rank, int ranks) {
 }
 
 Status RankProcess::start(ChildSpec spec, int& error_number) {
-    // If ruedarun runs inside a rank of another job, the environment contains the variable of that rank.
+    // If ruedarun runs inside a rank of another job, the environment contains kLauncherVariable with the value of that
+    // rank. So the variable is removed.
     spec.environment.erase(base::kLauncherVariable);
     if (!line_address_.empty()) {
         spec.environment[base::kLauncherVariable] = line_address_;

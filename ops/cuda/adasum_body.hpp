@@ -6,10 +6,10 @@
 // docs/design/0007-adasum.md the reasons). A part of the tensor is divided into blocks of 4096 elements, and element e
 // of a block belongs to lane e mod 8.
 //
-// 1. rueda_adasum_products: one thread adds the products of one lane of one block, in the order of the elements.
-// 2. rueda_adasum_lanes: one thread adds the blocks of one lane of one part and pair, in the order of the blocks.
+// 1. rueda_adasum_products: for one lane of one block, one thread adds the products, in the order of the elements.
+// 2. rueda_adasum_lanes: for one lane of one part and one pair, one thread adds the sums of the blocks, in order.
 // 3. rueda_adasum_weights: one thread adds the lanes and the parts, and computes the weights of the sources.
-// 4. rueda_adasum_sum: the weighted sum of the sources.
+// 4. rueda_adasum_sum: computes the weighted sum of the sources.
 //
 // No kernel adds with atomics, so the order of the additions does not depend on timing.
 
@@ -64,7 +64,7 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
         }
         return sums;
     }
-    // At least one of the two sources is null. Only the squares of the other one, if it is not null, are added.
+    // At least one of the two sources is null. If the other one is not null, its squares are added.
     const std::byte* const left = a != nullptr ? a : b;
     double square = 0;
     if (left != nullptr) {
@@ -186,7 +186,7 @@ private:
         return sum;
     }
     [[nodiscard]] RUEDA_DEVICE bool vanishes(Node a, double square) const {
-        constexpr double kVanishes = 0x1p-44;  // ops/adasum.cpp gives the reason for this limit
+        constexpr double kVanishes = 0x1p-44;  // the same limit as in ops/adasum.cpp, which gives the reason for it
         constexpr double kLargest = std::numeric_limits<double>::max();
         double reach = 0;
         for (std::uint32_t i = a.begin; i < a.end; ++i) {

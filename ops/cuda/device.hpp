@@ -122,7 +122,7 @@ void store_aligned(std::byte* memory, T value) {
 
 #endif
 
-/// Load and store an unsigned integer at any address, byte by byte.
+/// These functions load and store an unsigned integer at any address, byte by byte.
 template <class T>
 RUEDA_DEVICE T load_bytes(const std::byte* memory) {
     std::uint64_t bits = 0;

@@ -63,7 +63,7 @@ private:
 /// The elements that a thread processes at a time.
 struct Slot {
     std::uint64_t begin;
-    bool are_elements_aligned;  ///< used only for single elements; vectors are always aligned
+    bool are_elements_aligned;  ///< used only if the elements are singles; vectors are always aligned
 };
 
 /// Calls work(length, slot) for this thread's vectors, and then for its singles (single elements). `length` is an

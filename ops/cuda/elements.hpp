@@ -77,8 +77,8 @@ struct Float16 {
     static RUEDA_DEVICE Bits store(double v) { return store(static_cast<float>(shortened(v))); }
 
 #if defined(__CUDA_ARCH__)
-    // GPUs have instructions for both conversions. Their results follow IEEE 754, which leaves only the bits of a NaN
-    // open. This code therefore sets the bits of a NaN itself.
+    // GPUs have instructions for the conversions between float16 and float32. Their results follow IEEE 754, which
+    // leaves only the bits of a NaN open. This code therefore sets the bits of a NaN itself.
     static RUEDA_DEVICE Lane load(Bits bits) {
         float v = 0;
         asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
@@ -121,8 +121,8 @@ struct Float16 {
 };
 
 /// The 8-bit floats of the OCP specification, computed in float32. A float has kFraction bits of fraction and 7 −
-/// kFraction bits of exponent. It follows IEEE 754 except at the top of its range. As in float32, the bits of a larger
-/// number, read as an integer, are larger. Parameters:
+/// kFraction bits of exponent. It follows IEEE 754 except at the top of its range. As in float32, the larger of two
+/// positive numbers has the larger bits, if the bits are read as an integer. Parameters:
 /// - kMost: the bits of the largest float32 that is rounded to a finite 8-bit number.
 /// - kOverflow: the bits of the result for larger numbers.
 /// - kNan: the bits of every NaN. If kOverflow equals kNan, the type has no infinity.
@@ -132,7 +132,7 @@ struct Float8 {
     using Lane = float;
     static constexpr bool kHasInfinity = kOverflow != kNan;
     static constexpr std::uint32_t kShift = 23 - kFraction;
-    /// The same number has an exponent field in float32 that is larger by kBias than its exponent field here.
+    /// The exponent field of a number is larger by kBias in float32 than in this 8-bit type.
     static constexpr std::uint32_t kBias = 128U - (1U << (6U - kFraction));
     /// The float32 exponent field of the smallest 8-bit number. Results below 2^kFraction times the smallest number are
     /// subnormal: they are multiples of the smallest number.
@@ -172,8 +172,9 @@ private:
         return no ^ ((no ^ yes) & (0U - static_cast<std::uint32_t>(condition)));
     }
 };
-using Float8E4M3 = Float8<3, 0x43E80000, 0x7F, 0x7F>;  // numbers up to 448; 464 is rounded to 448
-using Float8E5M2 = Float8<2, 0x476FFFFF, 0x7C, 0x7E>;  // numbers up to 57344; 61440 is rounded to infinity
+using Float8E4M3 = Float8<3, 0x43E80000, 0x7F, 0x7F>;  // the largest number is 448; numbers up to 464 are rounded to it
+using Float8E5M2 = Float8<2, 0x476FFFFF, 0x7C, 0x7E>;  // the largest number is 57344; numbers from 61440 on are rounded
+                                                       // to infinity
 
 template <class T>
 struct Integer {

@@ -35,7 +35,7 @@ struct ReduceArguments {
     double before;        ///< multiplies each source
     double after;         ///< multiplies the result; it is postscale / divisor for an average of floating-point numbers
     std::uint32_t source_count;
-    std::int32_t divisor;  ///< used only for averages of integers
+    std::int32_t divisor;  ///< the divisor of an average of integers; other reductions do not use it
     ReduceOp op;           ///< every operation except adasum
 };
 
@@ -126,7 +126,7 @@ inline constexpr const char* kFillKernel = "rueda_fill";
 inline constexpr const char* kAdasumLanesKernel = "rueda_adasum_lanes";
 inline constexpr const char* kAdasumWeightsKernel = "rueda_adasum_weights";
 
-/// Return the kernels of adasum's first and last step, or null for a type that adasum cannot combine.
+/// These functions return the kernels of adasum's first and last step, or null for a type that adasum cannot combine.
 [[nodiscard]] constexpr const char* adasum_products_kernel(DType dtype) {
     constexpr const char* kNames[5] = {"rueda_adasum_products_float16", "rueda_adasum_products_bfloat16",
                                        "rueda_adasum_products_float32", "rueda_adasum_products_float64"};

@@ -41,7 +41,7 @@ private:
     Ref owner_;  // the TensorView or the PyTorch tensor that owns the memory
     rueda_tensor tensor_{};
     rueda_device_stream device_{RUEDA_CPU, 0, nullptr};
-    std::int64_t shape_[RUEDA_MAX_DIMENSIONS];  // used only for a PyTorch tensor; otherwise uninitialised
+    std::int64_t shape_[RUEDA_MAX_DIMENSIONS];  // the shape of a PyTorch tensor; uninitialised for any other object
 };
 
 }  // namespace rueda::python

@@ -56,7 +56,7 @@ public:
     [[nodiscard]] std::size_t size() const { return all_.size(); }
 
 private:
-    /// The texts and tensors belong to the tuple.
+    /// Both functions borrow the texts and tensors from the tuple, which keeps them alive.
     static bool parse(PyObject* tuple, rueda_named_tensor& named, PyObject*& tensor) {
         return PyArg_ParseTuple(tuple, "sO", &named.name, &tensor) != 0;
     }
@@ -178,7 +178,8 @@ PyObject* checkpoint_write_part(PyObject* /*module*/, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-/// Arguments: (path as bytes, rank, size). Returns the first rank from `rank` on whose part is missing, or `size`.
+/// Arguments: (path as bytes, rank, size). Looks for a missing part, beginning with the part of `rank`. Returns the
+/// first rank whose part is missing, or `size` if none is missing.
 PyObject* checkpoint_missing_part(PyObject* /*module*/, PyObject* args) {
     PyObject* path = nullptr;
     int rank = 0;
@@ -301,7 +302,8 @@ PyObject* checkpoint_read_parts(PyObject* /*module*/, PyObject* args) {
     });
 }
 
-/// Argument: (folder as bytes). Returns a capsule, or None if there is nothing to hold.
+/// Argument: (folder as bytes). Returns a capsule with the claim. Returns None if this process has claimed the folder
+/// before, or if the file system has no locks.
 PyObject* checkpoint_claim(PyObject* /*module*/, PyObject* folder) {
     const char* const path = path_of(folder);
     rueda_checkpoint_claim* claim = nullptr;

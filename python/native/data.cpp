@@ -15,7 +15,8 @@ template <>
 struct Held<rueda_data_pipeline> {
     static constexpr const char* kName = "rueda.data_pipeline";
     static void free(rueda_data_pipeline* pipeline) {
-        const WithoutGil released;  // without the GIL, because closing waits for the threads of the pipeline
+        const WithoutGil released;  // closes the pipeline without the GIL, because closing waits for the threads of the
+                                    // pipeline
         rueda_data_close(pipeline);
     }
 };
@@ -23,7 +24,8 @@ template <>
 struct Held<rueda_data_batch> {
     static constexpr const char* kName = "rueda.data_batch";
     static void free(rueda_data_batch* batch) {
-        const WithoutGil released;  // without the GIL, because the last batch of a closed pipeline may wait for a GPU
+        const WithoutGil released;  // frees the batch without the GIL, because the last batch of a closed pipeline may
+                                    // wait for a GPU
         rueda_data_batch_release(batch);
     }
 };

@@ -115,12 +115,12 @@ void InFlight::give_tensors_back() {
 }
 
 void InFlight::give_tensors_back_in(void* stream) {
-    // From here on, `stream` waits for the operation. First case: `stream` is the stream of the call. Then all later
-    // work in this stream runs after the operation. PyTorch's allocator gives freed memory only to later work of the
-    // stream for which it was allocated, so memory of PyTorch may be freed now (give_back_to_torch()). Second case:
-    // `stream` is another stream. Then later work in the stream of the call may overlap with the operation. So in this
-    // case, and for memory of other allocators, the tensors stay borrowed until the GPU has done the operation
-    // (abandon()).
+    // From here on, `stream` waits for the operation. There are two cases:
+    // - `stream` is the stream of the call. Then all later work in this stream runs after the operation. PyTorch's
+    //   allocator gives freed memory only to later work of the stream for which it was allocated. So memory of PyTorch
+    //   may be freed now (give_back_to_torch()). Memory of other allocators stays borrowed, as in the second case.
+    // - `stream` is another stream. Then later work in the stream of the call may overlap with the operation. So the
+    //   tensors stay borrowed until the GPU has done the operation (abandon()).
     if (stream != device.stream) {
         return;
     }

@@ -87,9 +87,8 @@ private:
 /// later call of this function or of forget_ended() releases the operation.
 ///
 /// An operation on a GPU ends only when the GPU has done the operation's work. Until then its tensors stay borrowed, so
-/// no allocator can give their memory to other work. If the tensors were freed earlier, PyTorch's allocator would do
-/// this: it knows nothing of Rueda's stream, and gives freed memory at once to later work of the stream for which the
-/// memory was allocated.
+/// no allocator can give their memory to other work. PyTorch's allocator knows nothing of Rueda's stream: it gives
+/// freed memory at once to later work of the stream for which the memory was allocated.
 void abandon(std::unique_ptr<InFlight> operation);
 /// Releases abandoned operations that have ended. Checks all abandoned operations if `all` is true, and otherwise only
 /// a few of them.

@@ -36,9 +36,9 @@ void destroy(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
     Memory& memory = memory_of(self);
     if (!memory.handle) {
-        // An operation that uses the memory holds a reference to the array over this memory, and thereby to this
-        // object. This object has no references left, so no operation uses the memory, and the library cannot refuse to
-        // free it.
+        // The library refuses to free memory that an operation uses. This cannot happen here: such an operation would
+        // hold a reference to the array over the memory, and thereby to this object. But this object has no references
+        // left.
         rueda_deallocate(memory.data);
     }
     memory.handle.~SharedHandle();

@@ -185,7 +185,7 @@ PyObject* local_device(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(index);
 }
 
-/// Raises the error that an operation would raise if it had to write to the tensor.
+/// Checks that an operation could write to the tensor. If not, raises the error that the operation would raise.
 PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
     BorrowedTensor borrowed;
     return borrowed.borrow(tensor, /*writable=*/true) ? Ref::to(Py_None).release() : nullptr;

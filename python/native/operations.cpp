@@ -360,7 +360,7 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     const Ref list = Ref::taken(PySequence_List(given));
     for (Py_ssize_t i = 0; list && i < PyList_Size(list.borrow()); ++i) {
         PyObject* const rows = PyList_GetItem(list.borrow(), i);
-        // This accepts NumPy's integers too, but no floats.
+        // PyNumber_AsSsize_t() accepts NumPy's integers too, but no floats.
         splits.push_back(PyNumber_AsSsize_t(rows, PyExc_OverflowError));
         if (PyErr_Occurred() != nullptr) {
             if (PyErr_ExceptionMatches(PyExc_TypeError) != 0) {

@@ -18,7 +18,7 @@ extern "C" {
 /// layout from 3.11 on.
 struct rueda_py_buffer {
     void* buf;
-    PyObject* obj;  // the object that exports the buffer; this is a reference
+    PyObject* obj;  // an owned reference to the object that exports the buffer
     Py_ssize_t len;
     Py_ssize_t itemsize;
     int readonly;

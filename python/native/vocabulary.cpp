@@ -233,7 +233,8 @@ PyObject* writer_write_examples(PyObject* /*module*/, PyObject* args) {
     if (count < 0) {
         return nullptr;
     }
-    std::vector<rueda_data_column> columns(static_cast<std::size_t>(count) + 1);  // never empty, so data() is not null
+    // The vector has one element more, so that data() is not null if there are no columns.
+    std::vector<rueda_data_column> columns(static_cast<std::size_t>(count) + 1);
     for (Py_ssize_t i = 0; i < count; ++i) {
         if (!column_in(PyList_GetItem(list, i), columns[static_cast<std::size_t>(i)])) {
             return nullptr;

@@ -18,8 +18,9 @@ rueda_data_pinned* pinned_in(PyObject* capsule) {
     return static_cast<rueda_data_pinned*>(PyCapsule_GetPointer(capsule, kPinnedName));
 }
 
-/// Arguments: (socket, whether this side has accepted the connection, secret, purpose, seconds). Returns the keys for
-/// sending and receiving.
+/// Runs the handshake by which both sides of a connection prove that they know the secret. Arguments: (socket, whether
+/// this side has accepted the connection, secret, purpose, seconds). Returns the connection's keys for sending and
+/// receiving.
 PyObject* data_prove(PyObject* /*module*/, PyObject* args) {
     int socket = -1;
     int accepted = 0;

@@ -340,11 +340,12 @@ def join(*, average: Literal["all", "active"] = "all") -> int:
     """Call this function on a rank that has no more batches while other ranks still have some. The call blocks until
     every rank of the job has called this function ("has joined").
 
-    While this call blocks, the allreduces and barriers of the other ranks complete without this rank, in the world
-    and in every process set of this rank. Operations that need data from every rank (broadcast, allgather, alltoall,
-    reducescatter, gather, scatter, reduce) fail with InvalidArgument on all their ranks. Operations that this rank
-    started earlier complete as usual. Until join() returns, other threads of this rank cannot start operations. If a
-    signal handler raises an exception, this rank stays joined, and another join() continues the wait.
+    While this call blocks, the allreduces and barriers of the other ranks complete without this rank. This holds for
+    the world and for every process set of this rank. Some operations need data from every rank: broadcast, allgather,
+    alltoall, reducescatter, gather, scatter and reduce. These fail with InvalidArgument on all ranks that take part.
+    Operations that this rank started earlier complete as usual. Until join() returns, other threads of this rank cannot
+    start operations. If a signal handler raises an exception, this rank stays joined, and another join() continues the
+    wait.
 
     Args:
         average: the divisor of averages while this rank has joined. "all": the number of all ranks, as if this rank
@@ -375,8 +376,8 @@ def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
         last = joined.result()
     """
     joined = _native.join_async(_number_of_average(average))
-    # Until the handle completes, this rank starts no operation. After that, all ranks count their unnamed groups from
-    # zero.
+    # Until the handle completes, this rank starts no operation, and so no group. When every rank has joined, all ranks
+    # count their unnamed groups from zero.
     forget_job()
     return joined
 

@@ -78,7 +78,7 @@ def address_of_stream(stream: Any) -> int:
     if isinstance(address, ctypes.c_void_p):
         address = address.value or 0
     elif not isinstance(address, int | str | bytes | float) and hasattr(address, "__int__"):
-        address = int(address)  # converts a CUstream of NVIDIA's bindings, which Numba can use
+        address = int(address)  # Numba can use the CUstream of NVIDIA's bindings, which is converted here
     if not isinstance(address, int) or address < 0:
         raise TypeError(
             f"{type(stream).__name__} is no CUDA stream: expected a stream of CuPy, Numba or PyTorch, or its address"

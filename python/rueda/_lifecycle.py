@@ -139,8 +139,8 @@ _PLACE = (
 
 
 def _show_place() -> None:
-    """In an elastic job, init() learns the rank of this process, and changes environment variables. Copies these
-    variables to os.environ, which Python filled when it started."""
+    """In an elastic job, init() learns the rank of this process, and changes environment variables. This function
+    copies these variables to os.environ, which Python filled earlier, when it started."""
     if _native.is_elastic():
         for name in _PLACE:
             value = _native.environment_value(name)
@@ -197,8 +197,8 @@ def _join_communicator(mpi: Any, comm: Any, process_sets: list[list[int]]) -> li
 
 
 def _launch_ranks(mpi: Any, comm: Any) -> list[int] | None:
-    """Returns the communicator's ranks in the launch. Returns None if these ranks cannot form a job, or if this process
-    was not launched together with them.
+    """Returns, for each process of the communicator in its order, the rank of the process among the launched processes.
+    Returns None if these ranks cannot form a job, or if this process was not launched together with them.
     """
     if comm == mpi.COMM_NULL or comm.Is_inter():
         return None
@@ -271,7 +271,8 @@ def _leave() -> None:
     try:
         shutdown()
     except RuedaError:
-        _native.end_with_failure()  # the interpreter prints this error, but would end with status 0 without this call
+        # The interpreter prints this error, but would end with status 0 without this call.
+        _native.end_with_failure()
         raise
     except BaseException as interruption:  # for example Ctrl-C, by which the user wants to end this process
         _native.end_with_failure()
@@ -336,7 +337,8 @@ def has_failed(job: int) -> bool:
     """
     if any(each >= job for each in _aborted_jobs.copy()) or (job <= _jobs and _is_aborted()):
         return True
-    # The interpreter waits for its threads before _leave() aborts the job.
+    # When the main thread has ended, the interpreter waits for the other threads before _leave() aborts the job. So
+    # during this wait, an uncaught exception is the only sign of the failure.
     return not threading.main_thread().is_alive() and _uncaught_exception() is not None
 
 

@@ -33,7 +33,7 @@ class ProcessSet:
     """
 
     #: The number of the set, the same on all ranks; 0 is the world. The attribute does not exist before the set is
-    #: registered in a job. In a later job it does not exist again until the set is registered there.
+    #: registered in a job. In each later job, the set must be registered again before the attribute exists.
     process_set_id: int
 
     def __init__(self, ranks: Iterable[int]) -> None:

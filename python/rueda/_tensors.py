@@ -113,7 +113,8 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
 
 
 def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
-    # The producer makes this stream wait for the work that writes the memory. For memory of the CPU, `stream` is None.
+    # The owner of the memory makes this stream wait until its own work has written the memory. For memory of the CPU,
+    # `stream` is None.
     stream = stream_for_dlpack(tensor)
     options = {} if stream is None else {"stream": stream}
     try:

@@ -80,7 +80,7 @@ test_folders() {
     find tests -name CMakeLists.txt -mindepth 2 -printf '%P\n' | sed 's,/CMakeLists.txt$,,' | sort | tr '\n' ' '
 }
 
-# build_and_tests_of FOLDER…: runs all tests in these folders under tests/ and below them.
+# build_and_tests_of FOLDER…: runs all tests in these folders of tests/ and in their subfolders.
 build_and_tests_of() {
     local folder targets=() pattern=""
     for folder; do

@@ -123,7 +123,7 @@ nccl_description() {
     if [[ ! -r $file ]]; then
         echo "as the loader finds it"
     else
-        # The library contains its version as a text.
+        # The file of NCCL's library contains the version of NCCL as text.
         printf '%s (%s)\n' "$(grep -a -o -m 1 'NCCL version [0-9][0-9.]*' "$file" | head -n 1)" "$file"
     fi
 }

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-OUTCOMES = ["clean before", "clean", "findings"]  # from the best to the worst
+OUTCOMES = ["clean before", "clean", "findings"]  # ordered from the best to the worst outcome
 
 
 def sources(database: list[dict], root: pathlib.Path, rooms: list[str]) -> list[dict]:
@@ -157,7 +157,7 @@ class Checker:
         run = subprocess.run([*unit.command, "-E", "-P", source], cwd=unit.directory, capture_output=True)
         text = (
             run.stdout if run.returncode == 0 else os.urandom(16)
-        )  # a source that cannot be compiled is checked again
+        )  # a random key is never in the cache, so a source that cannot be compiled is checked again
         parts = [text, " ".join(unit.command).encode(), self.configuration]
         for each in unit.sources:
             parts += [each.encode(), suppressions(each)]

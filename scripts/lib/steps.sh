@@ -5,7 +5,7 @@
 # build/logs/<name>.log, and the end of the log is shown if the step fails. Scripts that source this file have set -euo
 # pipefail and run in the root of the tree.
 
-# With these variables the cache does not compare the folder of the clone, so all clones share their object files.
+# With these variables ccache ignores the folder of the clone, so all clones share their object files.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # shellcheck disable=SC2034  # the scripts that source this file use them

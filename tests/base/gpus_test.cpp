@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Entries = std::vector<std::string>;
 
-/// A machine of four GPUs. The UUIDs of the last two begin alike.
+/// A machine of four GPUs. The UUIDs of the last two GPUs begin with the same characters.
 const std::vector<MachineGpu> kFour = {{"GPU-0a11-x", "A", "01", {}},
                                        {"GPU-1b22-x", "A", "02", {}},
                                        {"GPU-2c33-x", "A", "03", {}},
@@ -143,7 +143,7 @@ TEST_CASE("a script that sets CUDA_VISIBLE_DEVICES to the local rank is recognis
         REQUIRE(device.is_ok());
         CHECK(device.value() == 0);
     }
-    // If the value is the same on all ranks, the job must fail.
+    // If CUDA_VISIBLE_DEVICES is the same single GPU on all ranks, the job must fail.
     CHECK(devices(2, visible_gpus("0", kFour)) == std::vector{0, -1});
     CHECK(devices(3, visible_gpus("2", kFour)) == std::vector{-1, -1, 0});
     CHECK(devices(2, visible_gpus("3", kFour)) == std::vector{-1, -1});

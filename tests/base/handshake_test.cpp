@@ -86,7 +86,7 @@ TEST_CASE("SHA-256 gives the digests of FIPS 180-4's examples and NIST's vectors
     CHECK(sha256_of("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrs"
                     "mnopqrstnopqrstu") == "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1");
     CHECK(sha256_of(std::string(1'000'000, 'a')) == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-    // SHA256ShortMsg.rsp of NIST's CAVP, the message of 8 bits.
+    // A test vector of NIST's CAVP: the message of 8 bits in SHA256ShortMsg.rsp.
     CHECK(sha256_of("\xd3") == "28969cdfa74a12c82f3bad960b0b000aca2ac329deea5c2328ebc6f2ba9802c1");
 }
 
@@ -203,7 +203,8 @@ TEST_CASE("any changed bit of a message is noticed", "[unit]") {
         text[at] = static_cast<char>(text[at] ^ 0x10);
         return text;
     };
-    for (std::size_t i = 0; i < messages.opening.size(); ++i) {  // the answer to a changed nonce is wrong
+    // a changed nonce is noticed later: the answer to it is wrong
+    for (std::size_t i = 0; i < messages.opening.size(); ++i) {
         Handshake one = connecting();
         Handshake other = accepting();
         if (other.receive(changed(one.take_output(), i)).is_ok()) {
@@ -282,7 +283,7 @@ TEST_CASE("another version, another program and a huge length are refused", "[un
 }
 
 TEST_CASE("a derived secret depends on the secret, the purpose and the random number", "[unit]") {
-    // The value was computed with hmac and hashlib of Python.
+    // The expected value was computed with Python's modules hmac and hashlib.
     const std::string derived = derive_secret("0ff", "test", "abc");
     CHECK(fmt::format("{:02x}", fmt::join(std::vector<std::uint8_t>(derived.begin(), derived.end()), "")) ==
           "bae1336077cf215f2b094a0a7ea9f8b67263b4df38a0bc51c6c278f906f6f7ff");

@@ -160,7 +160,8 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
         CHECK(pending[1].message == MessageEnd{3, 5});
         CHECK_FALSE(pending[1].is_blocking);
     }
-    CHECK(RecorderReader(*recorder.memory).pending().count == 0);  // pending() counts only operations of process sets
+    // pending() does not count messages, only operations of process sets
+    CHECK(RecorderReader(*recorder.memory).pending().count == 0);
     const std::uint64_t announced = recorder.memory->operations[received].announced.load();
     recorder.writer.start(received, announced + 100);
     recorder.writer.end_message(received, announced + 150, ErrorCode::ok, 2);
@@ -180,7 +181,7 @@ TEST_CASE("sends and receives are recorded with the other rank", "[recorder]") {
     const RecordedCounters counters = RecorderReader(*recorder.memory).counters();
     CHECK(counters.announced == 3);
     CHECK(counters.messages == 3);
-    // The counters count only operations of process sets.
+    // These two counters do not count messages, only operations of process sets.
     CHECK(counters.failed == 0);
     CHECK(counters.ended == 0);
     CHECK(counters.bytes == 0);
@@ -237,7 +238,7 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
 
     // An old operation ends after a newer operation has overwritten its record in the ring. The end must not change the
     // newer operation's record.
-    // this operation uses the same record as operation 2
+    // `successor` is the newer operation. It uses the same record as operation 2.
     const std::uint64_t successor = RankRecorder::kOperations + 2;
     recorder.writer.start(2, ticks_now(), 5);
     recorder.writer.end(2, ticks_now(), ErrorCode::ok);
@@ -289,7 +290,7 @@ TEST_CASE("a reader of a busy ring gets whole records", "[recorder]") {
 TEST_CASE("threads of a rank record at the same time", "[recorder]") {
     const Recorder recorder;
     std::vector<std::thread> threads;
-    std::atomic<unsigned> too_large{0};  // Catch's assertions work in one thread only
+    std::atomic<unsigned> too_large{0};  // Catch's assertions may be used in one thread only
     for (std::uint64_t thread = 0; thread < 4; ++thread) {
         threads.emplace_back([&, thread] {
             for (std::uint64_t i = 0; i < 500; ++i) {
@@ -513,7 +514,7 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     message.status = static_cast<std::uint8_t>(ErrorCode::aborted);
     recording.operations.push_back(message);
     recording.counters.messages = 2;
-    Recording with_parts = recording;  // contains parts, which the file must leave out
+    Recording with_parts = recording;  // has a record of kind kPart, which the file must leave out
     with_parts.operations.insert(with_parts.operations.begin(), with_parts.operations.front());
     with_parts.operations.front().kind = RecordKind::kPart;
     CHECK(format_recording(with_parts) == format_recording(recording));

@@ -110,7 +110,7 @@ TEST_CASE("waits that overlap are one span, and spans of a row do not overlap", 
     wait(100, 400, 2);
     wait(450, 900, 3);
     trace.settle(text);
-    wait(600, 700, 2);  // this wait lies inside the previous one
+    wait(600, 700, 2);  // this wait (600 to 700) lies inside the wait from 450 to 900
     trace.finish(1000, text);
     std::map<std::int64_t, std::pair<std::int64_t, std::string>> spans;
     for (const Json& event : events_of(text)) {
@@ -220,7 +220,7 @@ TEST_CASE("sends and receives have rows of their own", "[timeline]") {
     REQUIRE(transfers.size() == 3);
     CHECK(begin_of(transfers[0]) == 40);
     CHECK(end_of(transfers[0]) == 50);
-    // One wait is in the row of the message, and one in the row of all waits.
+    // The wait for rank 0 is shown twice: in the row of messages, and in the row of all waits.
     std::vector<std::int32_t> rows;
     for (const Json& wait : find(events, 2, "waiting for rank 0")) {
         rows.push_back(wait["tid"]);

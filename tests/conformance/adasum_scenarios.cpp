@@ -18,7 +18,7 @@ namespace {
 using ops::test::Bytes;
 
 constexpr std::array kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-/// Numbers of elements: 0, numbers with which the tensor travels in the announcement, and numbers with which it takes
+/// Numbers of elements. With the smallest numbers, the tensor travels in the announcement. With larger ones, it takes
 /// one chunk or several chunks.
 constexpr std::array kSizes = {std::size_t{0},    std::size_t{1},    std::size_t{20},    std::size_t{300},
                                std::size_t{2049}, std::size_t{8193}, std::size_t{20'011}};

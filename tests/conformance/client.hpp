@@ -37,7 +37,7 @@ struct Reduce {
     Compression compression = Compression::none;  ///< used only by allreduce
 };
 
-/// For an alltoall: the number of rows for each rank. Without a value, every rank gets the same number of rows.
+/// In an alltoall, the number of rows that go to each rank. Without a value, every rank gets the same number of rows.
 using Splits = std::optional<std::vector<std::int64_t>>;
 
 /// An operation in progress. If a test has failed, the destructor may find the operation pending; in this case, this

@@ -107,7 +107,7 @@ void allgathers(Client& client) {
 /// The memory for the result of an allgather: separate from the input, around the input, or allocated by Rueda.
 enum class Output { beside, in_place, of_rueda };
 
-/// Returns `output`. If this is `of_rueda`, but Rueda cannot allocate outputs in this client, returns `beside`.
+/// Returns `output`. If `output` is `of_rueda`, but Rueda cannot allocate outputs in this client, returns `beside`.
 Output possible_output(const Client& client, Output output) {
     return output == Output::of_rueda && !client.allocates_outputs() ? Output::beside : output;
 }
@@ -251,7 +251,8 @@ void allgathers_into_a_wrong_output(Client& client) {
     }
 }
 
-/// The input of the last rank lies inside its output, but where the rows of another rank belong.
+/// The input of the last rank lies inside its output, but at the place for the rows of another rank. Rueda must refuse
+/// it.
 void allgathers_from_a_wrong_place(Client& client) {
     const int last = client.size() - 1;
     const Buffer out(client, DType::float32, {4 * client.size(), 5}, true);

@@ -73,7 +73,8 @@ struct Output {
 /// The splits as the C interface takes them. The pointer is null if there are none.
 struct GivenSplits {
     explicit GivenSplits(const Splits& splits) : count(splits.has_value() ? splits->size() : 0) {
-        static constexpr std::int64_t kNone = 0;  // an empty list does not mean equal splits
+        // for an empty list, the pointer must not be null: null means equal splits
+        static constexpr std::int64_t kNone = 0;
         pointer = !splits.has_value() ? nullptr : splits->empty() ? &kNone : splits->data();
     }
     const std::int64_t* pointer;
@@ -134,7 +135,8 @@ Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, M
     Status status = form == Form::blocks ? runtime_->run(*set_, name, request, pending->completion())
                                          : runtime_->start(*set_, name, request, pending->completion());
     if (!status.is_ok() || form == Form::blocks) {
-        pending->take_as_ended();  // the operation was refused, or the blocking call has ended it
+        // the runtime will not complete it: it was refused, or the blocking call has ended it
+        pending->take_as_ended();
     }
     RUEDA_RETURN_IF_FAILED(status);
     return PendingPointer(std::move(pending));

@@ -152,8 +152,8 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
     return is_float(dtype) ? all : std::trunc(all);
 }
 
-/// The allowed relative error. For floats of 8 and 16 bits, it is half a unit in the last place. Results of float32 and
-/// float64 are computed in the type itself, so they are rounded once more, and the allowed error is twice as large.
+/// The allowed relative error. For floats of 8 and 16 bits, it is half a unit in the last place. For float32 and
+/// float64 it is twice as large: their results are computed in the type itself, and so are rounded once more.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:
@@ -248,7 +248,8 @@ std::vector<DType> dtypes_of_round(ReduceOp op, int round) {
                                  DType::float16, DType::bfloat16, DType::float32, DType::float64};
     constexpr std::array kInTurn = {DType::boolean, DType::int16,         DType::uint16,     DType::uint32,
                                     DType::uint64,  DType::float8_e4m3fn, DType::float8_e5m2};
-    for (const int turn : {round, round + 3}) {  // three rounds together have all these types except bool
+    // rounds 1, 2 and 3 together have all these types except bool
+    for (const int turn : {round, round + 3}) {
         const DType next = kInTurn[static_cast<std::size_t>(turn) % kInTurn.size()];
         if (next != DType::boolean || (op != ReduceOp::sum && op != ReduceOp::average)) {
             dtypes.push_back(next);

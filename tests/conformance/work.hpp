@@ -99,7 +99,7 @@ private:
     std::vector<Buffer> buffers_;
     Tensor result_;  ///< memory for the result, unless Rueda allocates it
     PendingPointer pending_;
-    PendingPointer sent_;  ///< only if the work is a message: its send (`pending_` is its receive)
+    PendingPointer sent_;  ///< the send, if the work is a message; `pending_` is then the receive
 };
 
 /// Computes the result from the inputs in wider arithmetic. Throws RankCheckFailed if rounding cannot explain the

@@ -61,7 +61,7 @@ std::uint64_t last_bits(DType dtype, Int128 value) {
 
 struct Bounded {
     long double value = 0;
-    long double off = 0;  ///< the largest possible difference of the library's result from `value`
+    long double off = 0;  ///< the largest error that rounding can cause in the library's result
 };
 
 /// The errors of rounding to a type: relative (half a unit in the last place) and absolute (half of the smallest
@@ -261,7 +261,7 @@ private:
     bool travels_as_16_bits_;
     Rounding narrow_;
     long double step_ = 0;       ///< the error of one addition or multiplication; narrow types are combined in float32
-    long double roundings_ = 0;  ///< how often a value is rounded to 8 or 16 bits on its way
+    long double roundings_ = 0;  ///< how often a value is rounded to 8 or 16 bits before it is in the result
     std::vector<std::vector<long double>> values_;
     std::vector<long double> adasum_;
 };

@@ -120,7 +120,7 @@ TEST_CASE("A pipeline of safetensors files goes on in the middle of an epoch wit
     CHECK((ids.front() == 0 && ids.back() == 102 && std::adjacent_find(ids.begin(), ids.end()) == ids.end()));
 }
 
-/// The only tensor "v" of a file, as a column.
+/// Makes a file whose only tensor is "v", and returns the values that the reader converts it to.
 template <class T>
 std::vector<T> converted(const std::string& dtype, const std::string& data, std::size_t count, DType to) {
     const std::string header = R"({"v":{"dtype":")" + dtype + R"(","shape":[)" + std::to_string(count) +
@@ -301,7 +301,7 @@ TEST_CASE("The error of a decode function names the file", "[threads]") {
 
 TEST_CASE("Without a decode function, a batch has the names and the bytes of files", "[threads]") {
     const Folder folder;
-    const std::string large(300000, 'x');  // more than the first size of the buffer
+    const std::string large(300000, 'x');  // too long for the buffer's initial size
     write_file(folder.file("f9"), large);
     auto sources = text_files(folder, 2);
     sources.push_back(memory("in memory", "").front());

@@ -393,7 +393,7 @@ TEST_CASE("A cache in memory is too large if the copies of all ranks of a host d
         return found;
     };
     CHECK(too_large(1, 1).empty());
-    CHECK(too_large(1, 2).empty());  // this rank alone reads the file
+    CHECK(too_large(1, 2).empty());  // only this rank reads the file, so there is only one copy
     CHECK(too_large(2, 1).empty());  // the job has only this rank, so only this rank needs a copy
     CHECK_THAT(too_large(2, 2), Contains("2 ranks on this host keep copies of the same files, which together have ") &&
                                     Contains("; use a folder, which all ranks of a host can share"));

@@ -92,7 +92,7 @@ TEST_CASE("Without shuffle, the batches have the samples in order, and the last 
     CHECK(take_epoch(options) == Steps{{0, 1, 2}, {3, 4, 5}, {6}});
     options.drop_remainder = true;
     CHECK(take_epoch(options) == Steps{{0, 1, 2}, {3, 4, 5}});
-    options.lanes = 3;   // one sample of each source per step
+    options.lanes = 3;   // with three lanes, a step takes one sample from each source
     options.epochs = 1;  // with an unlimited number of epochs, an epoch without a batch would be an error
     CHECK(take_epoch(options).empty());
     options.drop_remainder = false;
@@ -403,7 +403,8 @@ TEST_CASE("Arrays that the program or a vocabulary puts into a batch", "[threads
             Array& ids = batch.column("line").data;
             CHECK(ids.memory() == options.memory);
             const Array mine = std::move(ids);
-            CHECK(ids.memory() == options.memory);  // ids keeps options.memory, because the pipeline fills it again
+            // the moved-from array keeps its memory resource, because the pipeline fills it again
+            CHECK(ids.memory() == options.memory);
             if (step % 2 == 0) {
                 Array ordinary;
                 ordinary.resize(8);
@@ -474,11 +475,13 @@ TEST_CASE("All threads parse for a fast consumer, and all sleep while a slow one
     };
     for (std::int64_t step = 20; step < 25; ++step) {
         REQUIRE(pipeline.next(batch));
-        while (begun_now() < step + 1 + options.prefetch) {  // new batches replace those that were taken
+        // waits until the pipeline has begun a new batch for each taken one
+        while (begun_now() < step + 1 + options.prefetch) {
             std::this_thread::yield();
         }
     }
-    // No batch was taken since then. So no thread may begin another batch, and the threads must not use processor time.
+    // Since the loop above, no batch was taken. So no thread may begin another batch, and the threads must not use
+    // processor time.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const double since = processor_seconds();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -539,7 +542,7 @@ TEST_CASE("The limit of malformed records holds for each epoch, also after a res
     options.malformed_limit = 2;
     options.start = {.epoch = 1, .step = 1};
     Pipeline resumed(options);
-    // of the malformed records, only the one in this step counts
+    // only the malformed record in this step counts, not those of earlier steps
     CHECK(take_steps(resumed, 9, ended) == Steps{{5, 6, 8, 9}});
     CHECK_THAT(message_of([&] { take_steps(resumed, 9, ended); }),
                Contains("record 7") && Contains("allows 2 malformed records in each epoch, and there are 3 now"));

@@ -42,7 +42,8 @@ std::vector<Batch> take_all(const PipelineOptions& options) {
     return batches;
 }
 
-/// Returns the sum of the squares over the rows that count. With weights, all rows are added, each with its weight.
+/// Returns the sum of the squares over the rows that count. With Remainder::pad, adds all rows, each multiplied by its
+/// weight.
 double weighted_sum(const Batch& batch, Remainder remainder) {
     const auto values = batch.values<float>("square");
     if (remainder != Remainder::pad) {
@@ -137,7 +138,8 @@ TEST_CASE("Padding of ragged columns and texts is empty, and map functions do no
         Column& twice = batch.add_column("twice", DType::float64, 2);
         twice.data.resize(2 * sizeof(double));
         std::ranges::fill(twice.values<double>(), 9.0);
-        batch.add_column("loss", DType::float32).data.resize(20);  // wrong: not one value for each row
+        // wrong on purpose: the number of values is not the number of rows
+        batch.add_column("loss", DType::float32).data.resize(20);
     }};
     options.threads = 1;
     const auto ragged = take_all(options);
@@ -220,7 +222,8 @@ TEST_CASE("A growing vocabulary counts no padding", "[unit]") {
     column.width = 0;
     column.data.resize(8);
     column.values<std::int64_t>()[0] = 6;
-    vocabulary.look_up_and_count(column, 0);  // padding has no values in a ragged column, so this value is a sample's
+    // in a ragged column, padding has no values, so the value belongs to a sample
+    vocabulary.look_up_and_count(column, 0);
     CHECK(column.values<std::int64_t>()[0] == 2);
 }
 

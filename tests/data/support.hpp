@@ -32,7 +32,7 @@ inline std::string read_file(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Any thread may call this function, so it does not use assertions of Catch.
+/// Uses no assertions of Catch, because any thread may call this function.
 inline void make_fifo(const std::string& path) {
     if (::mkfifo(path.c_str(), 0600) != 0) {
         throw std::runtime_error("mkfifo " + path + " failed");

@@ -80,7 +80,7 @@ TEST_CASE("Hashes are those of XXH64", "[unit]") {
     CHECK(hash_text("click-through rate", 42) == 0x7A3B34ACBAC37DE1);
     CHECK(hash_text("The quick brown fox jumps over the lazy dog") == 0x0B242D361FDA71BC);
     std::string bytes;
-    std::uint64_t chain = 0;  // each hash is the seed for the hash of the next text, which is longer
+    std::uint64_t chain = 0;  // each hash is the seed for hashing the next text, which is one byte longer
     for (int length = 0; length <= 200; ++length) {
         chain = hash_text(bytes, chain);
         bytes.push_back(static_cast<char>(length * 7 + 1));
@@ -361,8 +361,8 @@ TEST_CASE("A saved vocabulary is a file that is read again, and a state continue
     const std::string path = folder.file("terms.txt");
     Vocabulary vocabulary = growing(3, 2);
     count(vocabulary, {"b", "b", "a", "a", "c"});
-    // The state describes the vocabulary at the last agreement. The new counts are not in the state, but the vocabulary
-    // keeps them.
+    // The state describes the vocabulary at the last agreement. The counts since then are not in the state, but the
+    // vocabulary keeps them.
     CHECK(vocabulary.state() == "rueda vocabulary 1\n3 1 0 1 0 0\n");
     vocabulary.merge(vocabulary.unmerged());
     vocabulary.save(path);

@@ -92,7 +92,8 @@ TEST_CASE("A damaged TFRecord file is an error that names file, record, offset a
                    Contains("the file ends inside of the record that begins at offset 21: " +
                             std::to_string(size - 21) + " bytes of it are there"));
     }
-    std::string huge("\0\0\0\0\0\0\0\x10\0\0\0\0", 12);  // a right CRC for a length of 2^60 bytes
+    // a header with the length 2^60, which gets a correct CRC below
+    std::string huge("\0\0\0\0\0\0\0\x10\0\0\0\0", 12);
     const std::uint32_t huge_crc = masked(crc32c(huge.data(), 8));
     std::memcpy(huge.data() + 8, &huge_crc, sizeof huge_crc);
     CHECK_THAT(refused(bytes + huge), Contains("the record at offset " + std::to_string(bytes.size()) +
@@ -191,7 +192,8 @@ TEST_CASE("Varints of every length are read", "[unit]") {
 
 TEST_CASE("Keys may have any order and repeat, and unknown fields are skipped", "[unit]") {
     const auto feature = [](float value) { return field(2, field(1, float_bytes(value))); };
-    const std::string reversed = field(2, feature(1)) + field(1, "a");  // the value stands before the key
+    // a map entry in which the value stands before the key
+    const std::string reversed = field(2, feature(1)) + field(1, "a");
     const std::string unknown = field(9, "new") + "\x50\x05" + std::string("\x59") + std::string(8, 'x');
     const std::string bytes = unknown + field(1, field(1, reversed) + field(1, field(1, "b") + field(2, feature(2))) +
                                                      field(1, field(1, "a") + field(2, feature(3)) + unknown));

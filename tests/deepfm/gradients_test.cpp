@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kFeatures = kFields + 5;
 constexpr std::int64_t kEmbedding = 3;
-constexpr std::int64_t kUnused = kFeatures - 1;  ///< an id that no sample has
+constexpr std::int64_t kUnused = kFeatures - 1;  ///< this id occurs in no sample
 constexpr std::int64_t kRows = 5;
 const std::vector<std::int64_t> kHidden = {4};
 /// With this seed, no hidden value is so close to 0 that a finite difference would cross the bend of max(0, ·). Most
@@ -115,7 +115,7 @@ TEST_CASE("the gradients agree with central differences", "[unit]") {
     static_cast<void>(model.forward(samples));
     std::vector<std::size_t> order;
     model.backward(samples, slopes, [&order](std::size_t index) { order.push_back(index); });
-    CHECK(order == std::vector<std::size_t>{2, 3, 0, 1});  // from the last layer to the first
+    CHECK(order == std::vector<std::size_t>{2, 3, 0, 1});  // backward() reports the last layer's gradients first
 
     const std::int64_t width = model.table().width();
     std::map<std::int64_t, std::vector<float>> rows;

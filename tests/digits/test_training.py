@@ -227,9 +227,8 @@ class LearningRates(DigitsTest):
         for policy in ("none", "adasum"):
             self.train(alone, 1, f"one-{policy}", "--epochs", "1", "--lr-policy", policy)
         self.assertEqual(content(self.path("one-none"), "curve.csv"), content(self.path("one-adasum"), "curve.csv"))
-        # Two processes: Adasum gives the mean of equal gradients. Of orthogonal gradients, it gives the sum, which is
-        # twice the mean. At a small rate, the loss therefore falls faster. Without the factor of the number of
-        # processes, it would fall slower.
+        # Two processes: Adasum of equal gradients is their mean. Adasum of orthogonal gradients is their sum, which is
+        # twice the mean. With a small learning rate, the loss therefore falls faster with Adasum than with the mean.
         last = {}
         for policy in ("none", "adasum"):
             options = ("--epochs", "2", "--lr", "0.002", "--lr-policy", policy)

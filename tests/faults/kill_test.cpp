@@ -249,7 +249,7 @@ double run_kill(Kill& kill) {
          }});
     INFO(result.text());
     const RankOutcome& dead = result.ranks[static_cast<std::size_t>(kill.victim)];
-    if (dead.end != RankEnd::killed) {  // in this case the rank had finished before the kill
+    if (dead.end != RankEnd::killed) {  // the rank had finished before it could be killed
         CHECK((kill.moment == Moment::init || kill.moment == Moment::shutdown));
         return 0;
     }

@@ -29,8 +29,7 @@ Memory memory_of(RuntimeClient& client) {
     return {tables, reinterpret_cast<const core::SetHeader<Atomics>*>(tables)->extent};
 }
 
-/// The values that the lying rank (the liar) announces. With the default flags, the announcement looks like a correct
-/// one.
+/// The announcement that the lying rank (the liar) makes. The default `flags` are those of a correct announcement.
 struct Announced {
     std::int64_t first_dimension;
     std::uint32_t payload_bytes;
@@ -55,8 +54,8 @@ void wait_for_announcement(const Memory& memory, std::uint32_t rank, std::uint64
 
 enum class Kind { reducescatter, alltoall, allgather };
 
-/// Runs and checks one blocking operation on rows * kRow elements of float32. If the operation has splits, they are all
-/// equal.
+/// Runs one blocking operation on rows * kRow elements of float32, and checks its result. If the operation has splits,
+/// they are all equal.
 Status run_one(Client& client, Kind kind, std::int64_t rows, int salt) {
     const Buffer in(client, DType::float32, {rows, kRow}, false);
     fill_input(in.tensor(), ReduceOp::sum, client.rank(), salt);
@@ -107,10 +106,9 @@ void lie(RankContext& context, RuntimeClient& client, Kind kind, std::int64_t ro
 }
 
 void check_lie(int size, Kind kind, std::int64_t rows, const Announced& announced, const std::string& expected) {
-    // In the negotiation table, each rank has one place for the announcements of even generations and one for those of
-    // odd generations. If the job has two ranks, the ranks also swap their places every second generation. With these
-    // numbers of generations, the wrong announcement is written to both places of the rank, with and without swapped
-    // places.
+    // In the negotiation table, each rank has one place for its announcements of even generations and one for those of
+    // odd generations. In a job of two ranks, the ranks also swap their places every second generation. With 2, 4 and 5
+    // earlier generations, the wrong announcement goes to both places of the rank, with and without the swap.
     for (const std::uint64_t generations : {2U, 4U, 5U}) {
         for (const RanksAs as : {RanksAs::threads, RanksAs::processes}) {
             const RanksResult result = run_clients(size, test_config(),
@@ -196,9 +194,9 @@ void report_mismatch_among_joined(RankContext& context, RuntimeClient& client) {
         for (std::uint32_t rank = 0; rank < liar; ++rank) {
             client.runtime().control().ranks[rank].attention.ring_all();
         }
-        // This rank waits, so that the other ranks read the log entry first. When this rank reads the entry, it ends
-        // the job at once, because it has no operation in the slot. While it waits, only its background thread reads
-        // the log, and only a few times a second.
+        // This rank waits until the other ranks have read the log entry. If this rank read the entry first, it would
+        // end the job at once, because it has no operation in the slot. During the wait, only its background thread
+        // reads the log, a few times a second.
         for (int rank = 0; rank < client.rank(); ++rank) {
             context.wait_for_phase(rank, "has ended");
         }

@@ -35,7 +35,7 @@ void limit_address_space(std::uint64_t more_bytes) {
     }
 }
 
-/// Starts a job and runs an operation. Reports the error if one of them fails.
+/// Starts a job and runs an operation. If the start or the operation fails, reports the error.
 void try_to_work(RankContext& context, const base::Config& config) {
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
@@ -50,7 +50,7 @@ void try_to_work(RankContext& context, const base::Config& config) {
     fill_input(tensor, ReduceOp::sum, context.rank(), 1);
     expect_ok(created.value()->allreduce("tensor", tensor, tensor, {ReduceOp::sum}), "an allreduce");
     check_allreduce(tensor, {ReduceOp::sum}, context.size(), 1, "an allreduce");
-    // No machine has this much memory, so this call must fail. The job must go on.
+    // No machine has 2^50 bytes of memory, so allocate() must fail. The job must continue to work.
     expect_failure(created.value()->allocate(std::size_t{1} << 50).status(), ErrorCode::resource_exhausted, "2^50");
     expect_ok(created.value()->shutdown(), "shutdown");
 }
@@ -82,7 +82,7 @@ TEST_CASE("a limit of address space", "[faults]") {
     // memory. The largest limit leaves enough memory for both.
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 700U}) {
         base::Config config = test_config();
-        // 0 is the default: Rueda computes the value from the memory that the limit leaves
+        // with 0, the default, Rueda computes this limit from the memory that limit_address_space() leaves
         config.resident_limit_bytes = 0;
         const RanksResult result = run_ranks(2,
                                              [&](RankContext& context) {

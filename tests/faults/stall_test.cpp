@@ -120,8 +120,8 @@ TEST_CASE("a stalled job is ended", "[faults]") {
                         RUEDA_RANK_CHECK(told >= 0.6);
                         RUEDA_RANK_CHECK(told < 0.6 + kPromiseSeconds);
                         expect_part(text, " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.6); ready: rank");
-                        // The reported time begins when the first rank begins to wait. This rank may begin later, so it
-                        // may wait for a shorter time.
+                        // The report gives the time since the first rank began to wait. This rank may have begun later,
+                        // so its own wait may be shorter.
                         RUEDA_RANK_CHECK(late || seconds >= 0.3);
                         RUEDA_RANK_CHECK(seconds < 0.6 + kPromiseSeconds);
                     },
@@ -253,7 +253,7 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
         {.as = RanksAs::processes});
     INFO(result.text());
     CHECK(result.passed());
-    // All ranks measure the time; the first one to notice the stall reports it.
+    // Every rank measures the time of its wait. The rank that notices the stall first reports it.
     const std::string said = result.ranks[0].value("errors") + result.ranks[1].value("errors");
     CHECK(said.find("shutdown() has waited for rank 1 for ") != std::string::npos);
     CHECK(said.find(" s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (0.9); ready: rank 0; the job is ended") !=
@@ -295,8 +295,8 @@ TEST_CASE("a shutdown that finds its mailbox full waits without a core, and is r
                 }
                 std::vector<PendingPointer> pending;
                 fill_mailbox(context, client, pending);
-                // The mailbox has no space for these two tensors: the first one that does not fit, and the last one.
-                // The other ranks cannot see either tensor.
+                // Two of the tensors for which the mailbox has no space: the first one and the last one. The other
+                // ranks cannot see these tensors.
                 for (const std::size_t late : {std::size_t{16 + 64}, pending.size() - 1}) {
                     expect_part(
                         expect_failure(pending[late]->wait(0.3), ErrorCode::timeout, "an operation without room"),
@@ -372,8 +372,9 @@ void bind_both(RankContext& context, RuntimeClient& client) {
     expect_ok(other->wait(), "second");
 }
 
-/// All slots have names, and no operation uses them. The other ranks announce a new name. It could get a slot that is
-/// taken back, but rank 2 is stopped before it can read about this in the log. So the new name gets no slot.
+/// All slots have names, and no operation uses them. The other ranks announce a new name. This name could get a slot
+/// that is taken back from another name, but only after rank 2 has read about this in the log. Rank 2 is stopped
+/// before, so the new name gets no slot.
 void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     const CapturedErrors errors;
     float value = 1;

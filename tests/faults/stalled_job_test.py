@@ -136,7 +136,7 @@ class StalledJob(unittest.TestCase):
         job = self.run_job("sends")
         text = "ranks 0 and 1 are both in a send to each other, and neither receives; "
         self.assertIn("Probable cause: " + text, job.errors)
-        # Rank 0 reports the messages of both ranks, so only its files exist.
+        # Rank 0 also reports the messages of rank 1, so there is no file stall.rank.1.json.
         self.assertEqual(job.files, ["recorder-rank0.json", "recorder-rank1.json", "stall.rank.0.json"])
         last = job.reports()[-1]
         self.assertEqual(last["probable_causes"][0]["kind"], "sends_to_each_other", last)
@@ -186,7 +186,7 @@ class StalledJob(unittest.TestCase):
             job = self.run_job("busy", RUEDA_DIAGNOSTICS_DIR=file.name + "/below")
             ranks = re.findall(r"\[rank (\d)\]: RUEDA_DIAGNOSTICS_DIR: a file could not be written: ", job.errors)
             self.assertEqual(ranks.count("0"), 1, job.errors)
-            # Rank 1 prints this line only at the end of the job. It may be killed before it prints the line.
+            # Rank 1 prints this line only at the end of the job, and may be killed before.
             self.assertLessEqual(ranks.count("1"), 1, job.errors)
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A stopped rank counts as alive. But after an abort for another reason, the other ranks wait for a stopped rank only
-// for a short time.
+// A stopped rank counts as alive. But after an abort for another reason, the other ranks wait only for a short time for
+// a stopped rank.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
@@ -62,8 +62,8 @@ TEST_CASE("a writer is stopped when another rank dies", "[faults]") {
             config.abort_grace_seconds = grace;
             auto client = RuntimeClient::create(config, std::move(plane).value());
             client.status().throw_if_failed();
-            // No other rank starts an operation with this name, and no thread waits for the operation before the end of
-            // the test.
+            // No other rank starts an operation with this name, so this operation stays pending. No thread waits for it
+            // before the end of the test.
             const Buffer alone(*client.value(), DType::float32, {10}, /*resident=*/true);
             const auto unawaited =
                 expect_value(client.value()->start_allreduce("alone." + std::to_string(context.rank()), alone.tensor(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes two parsers: that of the handshake, by which a peer proves that it knows the secret, and that of the frames
-// with authentication codes after the handshake. Only messages of a peer that knows the secret may be accepted. The
-// result must not depend on the pieces in which the bytes arrive.
+// Fuzzes two parsers. The first one reads the handshake, by which a peer proves that it knows the secret. The second
+// one reads the frames after the handshake, which have authentication codes. Only messages of a peer that knows the
+// secret may be accepted. The result must not depend on the pieces in which the bytes arrive.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -53,7 +53,8 @@ base::Nonce nonce_in(std::string_view message) {
 void check_accepting(std::string_view input, std::size_t piece) {
     Handshake accepting = fuzz::handshake_of(HandshakeSide::accepting);
     const std::string answer = feed(accepting, input, piece);
-    // The nonce is part of the input. Once it is known, a correct peer can send only one sequence of bytes.
+    // The nonce (the peer's random number) is part of the input. With this nonce, a correct peer can send only one
+    // sequence of bytes.
     Handshake correct(HandshakeSide::connecting, fuzz::kFuzzSecret, fuzz::kFuzzPurpose, nonce_in(input));
     std::string expected = correct.take_output();
     if (input.starts_with(expected)) {

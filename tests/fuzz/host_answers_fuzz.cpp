@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes what `rueda top` reads from a rueda on another host. The first byte chooses whether the input is the whole
-// output of mpirun, or a stream of lines that arrives in pieces. The other host may send anything. The lines of the
-// screen must not contain characters that control a terminal. If an accepted view is sent to another host, that host
-// must read the same view.
+// Fuzzes what `rueda top` reads from the program `rueda` on another host. The first byte chooses whether the input is
+// the whole output of mpirun, or a stream of lines that arrives in pieces. The other host may send anything. The lines
+// of the screen must not contain characters that control a terminal. If a view (the content of the screen) was accepted
+// and is sent to another host, that host must read the same view.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Another rank of the host writes any values into the negotiation tables and the progress words during operations.
-// Nevertheless, each turn of a rank must return, and each pending operation must end exactly once. A rank may access
+// Nevertheless, each call of step() must return, and each pending operation must end exactly once. A rank may access
 // only the arena and the memory of its operations.
 #include <unistd.h>
 
@@ -185,7 +185,7 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     const std::uint32_t number_;
     std::atomic<std::uint32_t> pending_{0};
-    // declared before `set_`, so that it is destroyed after `set_`, which uses the calls until then
+    // declared before `set_`, so that it is destroyed after `set_`; until then, `set_` uses the calls
     std::deque<Call> calls_;
     ProcessSet set_;
 };

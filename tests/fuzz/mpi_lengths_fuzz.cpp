@@ -41,8 +41,8 @@ constexpr int kRank = 1;
 constexpr int kSize = 3;
 constexpr std::byte kFill{0x5A};
 
-/// Reads a length that another rank announces. If the plugin would accept this length, shortens it to keep the fuzzer
-/// fast.
+/// Reads from the input a length that another rank announces. If the plugin would accept this length, shortens it,
+/// because long messages would make the fuzzer slow.
 std::uint64_t said_length(Input& input, std::uint64_t accepted, std::uint64_t shortened) {
     const auto length = input.take<std::uint64_t>();
     return length > accepted ? length : length % shortened;

@@ -28,7 +28,7 @@ using collectives::Bytes;
 using fuzz::expect;
 using fuzz::Input;
 
-constexpr int kThere = 1;  // the input supplies this rank's frames
+constexpr int kThere = 1;  // the rank of the other host, whose frames the input supplies
 
 /// A transport that receives what the input supplies. Sends complete when the input says so.
 class Wire final : public collectives::Transport {

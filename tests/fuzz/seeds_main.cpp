@@ -216,7 +216,7 @@ void write_start_messages(const Folder& folder) {
 
 // ---- sockets --------------------------------------------------------------------------------------------------------
 
-// tells the target how to cut the stream; for messages with files, how many files a message has
+// tells the target how to cut the stream or, for messages with files, how many files a message has
 constexpr int kCut = 5;
 
 /// Returns the bytes that the link writes to its socket, with or without codes at the end of the frames.

@@ -70,7 +70,7 @@ void be_a_member(std::span<const std::byte> input) {
     SetUpPlane plane(exchange, kSet, 2);
     const Result<std::vector<Bytes>> all = plane.allgather({});
     if (!all.is_ok()) {
-        // the failed allgather() has already given up, so this second call must have no effect
+        // the failed allgather() has already given up the setup, so this second give_up() must have no effect
         return plane.give_up(all.status());
     }
     expect(all.value().size() == kSet.ranks.size());

@@ -27,8 +27,8 @@ using Numbers = std::vector<std::int64_t>;
 const Numbers kShape{5, 4, 2};
 const std::vector<int> kRanks{0, 3, 4};
 
-/// Makes this rank's contribution: values at two places of a tensor of shape kShape. A place is given by `along`
-/// indices, which belong to the first `along` dimensions.
+/// Makes this rank's contribution: values at two places of a tensor of shape kShape. Each place has `along` indices,
+/// one for each of the first `along` dimensions.
 std::unique_ptr<SparseAllreduce> make_own(std::size_t along, const std::vector<std::int64_t>& values) {
     static const std::vector<std::int32_t> indices{4, 1, 1, 3};
     const Numbers extents{2, static_cast<std::int64_t>(along)};

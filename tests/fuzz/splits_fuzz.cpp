@@ -187,8 +187,8 @@ private:
         return true;
     }
     /// Allocates the output, like the caller of the task. Returns false if a number of rows is negative, or if the sum
-    /// of these numbers overflows. If the sum is large, or if the input says so, allocates no output, so that the rows
-    /// are discarded.
+    /// of these numbers overflows. If the sum is large, or if the input says so, allocates no output; the task then
+    /// discards the rows.
     bool make_output() {
         constexpr std::int64_t kMostKept = 4096;
         std::int64_t rows = 0;

@@ -5,8 +5,9 @@
     PYTHONPATH=build/ci/python ruedarun --no-mpi -np 1 python tests/gpu/torch_cuda_check.py
     PYTHONPATH=build/ci/python ruedarun --no-mpi -np 2 --share-gpu python tests/gpu/torch_cuda_check.py
 
-Prints one line for each check, and a last line with the numbers of checks. The exit status is 0 if no check failed, 1 if
-one failed, and 77 if there is no GPU. Arguments are parts of names: only checks whose names contain one of them run.
+Prints one line for each check, and a last line with the numbers of checks. The exit status is 0 if no check failed, 1
+if one failed, and 77 if there is no GPU. Each argument is a part of a name: only checks whose names contain an argument
+are run.
 """
 
 from __future__ import annotations
@@ -294,7 +295,7 @@ def memory_is_not_reused_too_early() -> str:
         for index in range(4):
             mine = torch.full((1 << 14,), float(RANK + step + index), device=DEVICE)
             handles.append(hvd.allreduce_async(mine, op=hvd.Sum, name=f"reuse.{index}"))
-            del mine  # after this line, PyTorch would give the tensor's memory to the next tensor, unless Rueda kept it
+            del mine  # without a reference in Rueda, PyTorch would now give the tensor's memory to the next tensor
             torch.full((1 << 14,), -1e9, device=DEVICE)
         results = [hvd.synchronize(handle) for handle in handles]
         for index, got in enumerate(results):
@@ -647,8 +648,8 @@ def group() -> None:
 
 @check
 def dist_init_with_device_id() -> None:
-    # A process set that is made while the job has already used GPUs would use NCCL only after some batches. The earlier
-    # checks have used GPUs, so a new job begins here.
+    # If the job has already used GPUs, a new process set uses NCCL only after some batches. The earlier checks have
+    # used GPUs, so a new job begins here.
     hvd.shutdown()
     dist.init_process_group("rueda", device_id=DEVICE)
     assert dist.get_backend() == "rueda"

@@ -15,8 +15,8 @@ namespace {
 using ops::cuda::Dimensions;
 using tests::gpu::Grid;
 
-/// All kernels have one parameter, a struct of at most 4096 bytes. The stand-in copies as many bytes as a kernel's
-/// description says. So the description must give the size of the kernel's own struct.
+/// Each kernel has one parameter, a struct of at most 4096 bytes. The stand-in for the driver copies as many bytes as
+/// the kernel's description says. So the description must give the size of this kernel's struct.
 std::size_t argument_bytes_of(const std::string& kernel) {
     if (kernel.starts_with("rueda_reduce")) {
         return sizeof(ops::cuda::ReduceArguments);

@@ -15,8 +15,8 @@ TEST_CASE("Memory that is freed while a stream uses it is reported", "[unit]") {
             if (synchronised) {
                 synchronize(stream);
             }
-            // The stand-in's function waits for the device. The real function may do this, too, but a program must not
-            // rely on it.
+            // The stand-in's cuMemFree() waits for the device. The real cuMemFree() may do this, too, but a program
+            // must not rely on it.
             CHECK(cuda().memory_free(memory) == kCudaSuccess);
             CHECK(outstanding() == 0);
             CHECK(violations().empty() == synchronised);

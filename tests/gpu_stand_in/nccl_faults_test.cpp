@@ -77,7 +77,8 @@ TEST_CASE("An event that is recorded before a group has succeeded misses the gro
         reported += found ? 1 : 0;
         clear_violations();
         (void)byte_at(values);
-        // The event comes before the kernel, so the host program reads too early.
+        // If `found` is true, the event comes before the kernel in the stream. The host program waited only for this
+        // event, so it reads too early.
         CHECK(has_violation("Race") == found);
     }
     CHECK(reported > 0);
@@ -203,7 +204,7 @@ int hanging_devices(bool one_at_a_time) {
     set_nccl_progress_calls(0);
     set_one_nccl_kernel_at_a_time(one_at_a_time);
     const NcclUniqueId ids[] = {make_id(), make_id()};
-    std::atomic<int> hanging{0};  // relaxed: joining the threads orders the last read
+    std::atomic<int> hanging{0};  // relaxed: the last read comes after the threads were joined
     std::barrier both(2);
     CHECK(run_ranks_on_devices(2, [&](int rank) {
               const NcclCommunicator communicators[] = {connect_without_blocking(ids[0], 2, rank),

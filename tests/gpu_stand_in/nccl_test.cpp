@@ -127,7 +127,8 @@ TEST_CASE("All operations, in one group and one by one", "[unit]") {
                   MUST(nccl().all_gather(pointer(parts), pointer(gathered), 1, kNcclInt32, communicator, stream) == 0);
                   MUST(nccl().reduce_scatter(pointer(parts), pointer(part), 1, kNcclInt32, kNcclSum, communicator,
                                              stream) == 0);
-                  // An alltoall: sends and receives must be in a group, or they wait for each other.
+                  // An alltoall. Its sends and receives must be in one group. Otherwise, they would wait for each
+                  // other.
                   MUST(nccl().group_start() == kNcclSuccess);
                   for (int peer = 0; peer < kRanks; ++peer) {
                       const auto offset = static_cast<std::size_t>(peer) * sizeof(int);

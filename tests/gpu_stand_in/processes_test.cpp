@@ -168,7 +168,8 @@ TEST_CASE("Memory and events of another process", "[unit]") {
                       MUST(cuda().ipc_close_memory_handle(memory) == kCudaInvalidValue);
                       board.barrier();
                   }
-                  // The violation is reported in the process whose operation came second. This may be either process.
+                  // The violation is reported in the process that ran the second of the two operations. Either process
+                  // may be the second one.
                   if (has_violation("Race")) {
                       board.step.fetch_add(1, std::memory_order_relaxed);
                   }

@@ -124,7 +124,7 @@ TEST_CASE("A destroyed stream still does its work, and cannot be used", "[unit]"
 
 namespace {
 
-std::atomic<int> host_function_result{-1};  // relaxed: a synchronisation of the stream orders the accesses
+std::atomic<int> host_function_result{-1};  // relaxed: the test synchronises with the stream before it reads the value
 
 void call_the_driver(void* event) {
     host_function_result.store(cuda().event_query(static_cast<CudaEvent>(event)), std::memory_order_relaxed);

@@ -118,7 +118,7 @@ TEST_CASE("every operation says from where it was called, where the job wants to
     unsetenv("RUEDA_CALL_SITES");
 }
 
-/// The start of the operation succeeds, and its end is an error.
+/// The operation is started without an error, but ends with one.
 TEST_CASE("a callback is told from where the operation was called, as a wait is") {
     const bool wanted = GENERATE(false, true);
     REQUIRE(setenv("RUEDA_CALL_SITES", wanted ? "1" : "0", 1) == 0);

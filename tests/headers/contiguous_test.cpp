@@ -9,7 +9,7 @@
 namespace rueda {
 namespace {
 
-/// Has the member functions of Eigen's objects, with strides that the test chooses.
+/// Looks like a matrix of Eigen: has the same member functions, with strides that the test chooses.
 struct Strided {
     std::vector<float> memory = std::vector<float>(100);
     std::int64_t inner_size = 3;

@@ -30,7 +30,7 @@ Uncaught end_by(ErrorCode code) {
         ::dup2(ends[1], STDERR_FILENO);
         ::close(ends[0]);
         ::signal(SIGABRT, SIG_DFL);  // removes the test framework's handler
-        // Throws through a noexcept function, as from a main() without a handler.
+        // Throws out of a noexcept function, which ends the process as an exception that leaves main() does.
         [](ErrorCode which) noexcept { throw_error(which, "the reason"); }(code);
     }
     ::close(ends[1]);

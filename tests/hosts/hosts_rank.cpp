@@ -50,7 +50,7 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Returns integers, whose sums are exact. They differ between positions and between ranks.
+/// Returns integers, so that sums are exact. The integers differ between positions and between ranks.
 float value_at(std::size_t place, int rank) {
     return static_cast<float>(place % 1021) + static_cast<float>(rank * (static_cast<int>(place % 7) + 1));
 }

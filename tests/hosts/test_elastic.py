@@ -27,9 +27,9 @@ RUEDARUN = os.environ["RUEDARUN"]
 RUEDA = str(pathlib.Path(RUEDARUN).with_name("rueda"))
 JOB = os.environ["ELASTIC_JOB"]
 LONG = os.environ.get("LONG") == "1"
-# The longest time in seconds from the cut of a host to the next generation. It consists of the time until the host
-# counts as lost (RUEDA_HOST_TIMEOUT or ruedarun's own limit, whichever is longer) and the time in which the survivors
-# meet.
+# The longest time in seconds from the cut of a host to the next generation. It has two parts: until the host counts as
+# lost (RUEDA_HOST_TIMEOUT or ruedarun's own limit, whichever is longer), and until the survivors have formed the next
+# generation.
 LIMIT_AFTER_CUT = 10
 
 
@@ -80,8 +80,8 @@ class ElasticHosts(elastic_jobs.ElasticTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         answers = json.loads(done.stdout)["hosts"]
         self.assertEqual(sorted(answer["host"] for answer in answers), hosts)
-        # On every test host, `rueda` sees the processes of all test hosts. So on each host it finds some ranks of the
-        # job, by the job's token.
+        # On every test host, `rueda` sees the processes of all test hosts. So on each host, it finds ranks that have
+        # the job's token.
         self.assertTrue(all(answer["job"] and answer["job"]["ranks"] for answer in answers), done.stdout)
 
     def finish(self, job, steps, size):
@@ -248,8 +248,8 @@ class Slots(ElasticHosts):
         self.finish(job, 10, 2)
 
     def test_a_job_that_fails_while_ssh_still_connects(self):
-        """A worker for which ssh still connects must not be started after the job has failed, and must not delay the
-        end of the job."""
+        """The job fails while ssh still connects to start a worker. This worker must not be started any more, and must
+        not delay the end of the job."""
         (self.hosts.programs / "ssh").unlink()
         (self.hosts.programs / "ssh").write_text("#!/bin/sh\nexec sleep 60\n")
         (self.hosts.programs / "ssh").chmod(0o755)

@@ -173,8 +173,8 @@ class Faults(HostsTest):
         self.start(1, 1, 1, mode="wait")  # rank 2 starts no operation
         begin = time.time()
         os.kill(self.pid(1), signal.SIGKILL)
-        # Rank 1 exchanges no data with rank 0, so rank 0 notices its end only by the end of the connection. If rank 0
-        # instead noticed that the host does not answer, this would take RUEDA_HOST_TIMEOUT, which is 3 s.
+        # Rank 0 exchanges no data with rank 1, so it can notice rank 1's end only by the end of their connection.
+        # Otherwise it would notice only after RUEDA_HOST_TIMEOUT (3 s) that the host does not answer.
         error = self.errors([0], begin)[0]
         self.assertRegex(error, r"rank 1 \(the first rank of another host\) has ended")
         self.assertLess(float(self.lines(0)[-1].split(" ")[1]) - begin, 2.5, error)
@@ -182,8 +182,8 @@ class Faults(HostsTest):
         self.finish()
 
     def test_leaders_of_hosts_sleep_while_they_wait(self):
-        # The test compares leaders that sleep with leaders that poll, because each wake-up costs more on a busy
-        # machine.
+        # A wake-up costs more on a busy machine, so a fixed limit would not be reliable. The test instead compares
+        # leaders that sleep with leaders that poll.
         for _ in range(3):
             sleeping = self.share_while_waiting()
             polling = self.share_while_waiting(RUEDA_LEADER_SOCKETS=0)

@@ -42,8 +42,8 @@ class LimitedLinks(HostsTest):
         return times
 
     def check_limit(self, *layout):
-        # Each of two hosts sends half of its partial sum, and then half of the result. Together these are as many bytes
-        # as the tensor has.
+        # Each of two hosts sends half of its partial sum, and then half of the result. In total, each host sends as
+        # many bytes as the tensor has.
         least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
         # A result needs one message to the other host and one answer. So the transfer takes at least twice the delay of
         # one direction.

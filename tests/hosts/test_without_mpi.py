@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests jobs on several hosts that ruedarun starts without MPI (`ruedarun --no-mpi -H a:2,b:2`): all operations, ranks
-and hosts that end, and what ruedarun says if UCX or ssh does not work. In these tests, ssh is a script that runs its
-command on the test host.
+"""Tests jobs on several hosts that ruedarun starts without MPI (`ruedarun --no-mpi -H a:2,b:2`): all operations, the
+end of ranks and of hosts, and the messages of ruedarun if UCX or ssh does not work. In these tests, ssh is a script
+that runs its command on the test host.
 
 The environment variables are those of hosts_job.py and test_notifications.py; CONFORMANCE names mpi_conformance.
 """
@@ -58,7 +58,7 @@ class Operations(WithoutMpi):
     def test_the_ranks_of_several_hosts_meet(self):
         self.layout(1, 1)
         self.layout(2, 1, 2)
-        # If the leaders had no connections of their own, all messages would go over UCX.
+        # With this setting, the leaders have no connections of their own, so all messages go over UCX.
         self.layout(2, 2, RUEDA_LEADER_SOCKETS="0")
 
     def test_all_ranks_may_be_on_other_hosts(self):

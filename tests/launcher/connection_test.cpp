@@ -175,7 +175,7 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     const auto begin = std::chrono::steady_clock::now();
     auto connection = connect_to_ruedarun(
         {kSecret, {silent.endpoint(), closing.endpoint(), other_job.endpoint(), ruedarun.endpoint()}});
-    // the search for ruedarun must not wait for addresses that do not answer, whose time limits are longer
+    // Addresses that do not answer have longer time limits. The search for ruedarun must not wait for them.
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     REQUIRE(connection.is_ok());
     {
@@ -186,7 +186,7 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     CHECK(ruedarun.received == "hello from rank 3");
     other_job.stop();
     CHECK(other_job.received.empty());
-    silent.stop();  // the supervisor may have found its ruedarun before it sent anything to the silent address
+    silent.stop();  // the supervisor may have found ruedarun before it sent anything to the silent address
     CHECK(silent.received.size() <= base::Handshake::kOpeningBytes);
     CHECK(silent.received.find(kSecret.substr(0, 6)) == std::string::npos);
 }
@@ -331,7 +331,7 @@ TEST_CASE("a frame that was changed, repeated, left out, reflected or invented c
             CodedLinks links;
             std::string bytes = links.sent(FrameKind::deliver, "text");
             bytes[i] = static_cast<char>(bytes[i] ^ 1);
-            // these bytes complete the frame if the changed byte makes its length larger
+            // If the changed byte makes the frame's length larger, these bytes complete the frame.
             bytes += std::string(400, '\0');
             CHECK(links.pass(bytes).empty());
             CHECK_FALSE(links.receiver.is_open());

@@ -181,8 +181,7 @@ Pair connected_over_tcp() {
     return {FrameLink(std::move(own)), std::move(other)};
 }
 
-/// Makes the kernel drop every packet that arrives for the socket. So the socket does not answer, as if its host were
-/// cut off.
+/// Makes the kernel drop every packet that arrives for the socket. The socket then behaves as if its host were cut off.
 void cut_off(const base::UniqueFd& socket) {
     sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
     const sock_fprog program{1, &drop};

@@ -3,9 +3,12 @@
 """The handshake between ruedarun and a supervisor, written a second time from docs/design/0021-handshake.md. The tests
 use it to speak with ruedarun, as a supervisor or as an attacker.
 
-Usage as a program, on a test host: handshake.py connect ADDRESS PORT SECRET prints how ruedarun treats a peer with this
-secret that then names rank 0; `send ADDRESS PORT HEX` sends bytes; `listen MODE ADDRESS FIRST LAST FILE` listens at these
-ports as an attacker does, and appends what it receives to the file.
+Usage as a program, on a test host:
+- `handshake.py connect ADDRESS PORT SECRET` proves this secret, says that it is rank 0, and prints how ruedarun treats
+  this peer.
+- `handshake.py send ADDRESS PORT HEX` sends bytes.
+- `handshake.py listen MODE ADDRESS FIRST LAST FILE` listens at the ports FIRST to LAST as an attacker does, and appends
+  what it receives to the file.
 """
 
 import contextlib
@@ -78,8 +81,8 @@ def greet(link, secret):
 
 
 class Attacker:
-    """Listens at many ports. `mode` is what it does with a connection: stay silent, close it, reflect the bytes, or
-    answer like a web server."""
+    """Listens at many ports. `mode` says what the attacker does with each connection: stay silent, close it, reflect
+    the bytes, or answer like a web server."""
 
     def __init__(self, mode, address, ports, file):
         self.mode = mode

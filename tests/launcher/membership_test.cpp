@@ -104,7 +104,8 @@ TEST_CASE("the first generation waits for all workers that have slots", "[unit]"
 TEST_CASE("survivors go on at once, and a replacement joins them later", "[unit]") {
     Membership membership = running_job(plan_of(4, 2, 4), 4);
     membership.ended(1, Ending::failed, kBegin);
-    CHECK(actions_of(membership).empty());  // its host gets no new worker for 10 s, and the survivors still run
+    // the failed worker's host gets no new worker for 10 s, and the survivors still run
+    CHECK(actions_of(membership).empty());
     membership.waits(0, kBegin);
     membership.waits(3, kBegin);
     CHECK(actions_of(membership).empty());
@@ -199,7 +200,7 @@ TEST_CASE("a survivor is kept when all slots move to another host", "[unit]") {
     CHECK(actions_of(membership) == Texts{"tell 0 1"});
     membership.waits(0, kBegin);
     CHECK(actions_of(membership) == Texts{"form 1: 0=0 1=1", "tell 0 2", "tell 1 2"});
-    // Rank 1 now has the state of the training, so rank 0, which has no slot any more, can go.
+    // Rank 0 has no slot any more. It can go now, because rank 1 has the state of the training.
     membership.waits(0, kBegin);
     membership.waits(1, kBegin);
     CHECK(actions_of(membership) == Texts{"dismiss 0", "form 2: 0=1"});
@@ -285,7 +286,7 @@ TEST_CASE("the slots disappear before the first generation, and come back", "[un
         membership.set_slots({}, kBegin);
         CHECK(actions_of(membership) == Texts{"dismiss 3", "dismiss 2", "dismiss 1", "dismiss 0"});
         membership.advance(kBegin + seconds(1));
-        CHECK(actions_of(membership).empty());  // nothing was trained, so this is no success
+        CHECK(actions_of(membership).empty());  // no worker has trained, so the job does not count as successful
         membership.set_slots({{"h", 4, 0}}, kBegin + seconds(2));
         CHECK(actions_of(membership) == Texts{"start 4 on h", "start 5 on h", "start 6 on h", "start 7 on h"});
     }
@@ -453,8 +454,8 @@ private:
         }
     }
 
-    /// Adds a random set of workers to `victims`. While kills are left, half of the added sets are empty. Later, all of
-    /// them are.
+    /// Adds a random set of workers to `victims`. While kills are left, this set is empty in half of the calls. Later,
+    /// it is always empty.
     std::set<int> with_others(std::set<int> victims) {
         const double probability = kills_ > 0 && chance(0.5) ? 0.5 : 0.0;
         for (const auto& [number, worker] : workers_) {

@@ -140,7 +140,7 @@ TEST_CASE("the variables of torchrun", "[unit]") {
     around.environment["ROLE_ARN"] = "the user's";
     SECTION("those of an outer job are replaced or removed") {
         const LaunchPlan plan = planned(options, around);
-        // the old value is removed; later each rank gets its own value
+        // the value of the outer job is removed; later each rank gets its own value
         CHECK(variable(plan, around, "RANK") == "(none)");
         for (const char* const name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLE_NAME"}) {
             CHECK(variable(plan, around, name) == "(none)");
@@ -947,7 +947,7 @@ TEST_CASE("other hosts get settings of MPI, but no names of hosts and no variabl
     }
     const std::string reason = "RUEDA_HOSTNAME stays on this host: it says what this one is called";
     CHECK(std::count(plan.reasons.begin(), plan.reasons.end(), reason) == 1);
-    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // this variable is sent, because the user names it
+    options.exported = {{"RUEDA_HOSTNAME", "x"}};  // the user names this variable, so it is sent to the other hosts
     const LaunchPlan asked = planned(options, around);
     CHECK(travels(asked, "RUEDA_HOSTNAME"));
     CHECK(std::count(asked.reasons.begin(), asked.reasons.end(), reason) == 0);

@@ -119,7 +119,7 @@ TEST_CASE("steps that attempts began again are counted", "[unit]") {
     CHECK(steps.count() == 2);
     steps.add({6, 20}, false);  // 6, 7 and 8
     CHECK(steps.count() == 5);
-    steps.add({20, 25}, false);  // no step is repeated: the attempt before had begun step 20, but had not completed it
+    steps.add({20, 25}, false);  // the previous attempt had begun step 20, but not completed it, so no step is repeated
     CHECK(steps.count() == 5);
     steps.add({30, 30}, false);
     steps.add({}, false);
@@ -172,7 +172,7 @@ TEST_CASE("a worker of an elastic job that waits is no longer the echo of an abo
     CHECK_FALSE(line.take_wait());
     line.close_child_end();
     CHECK_FALSE(line.take_wait());
-    // the socket must be closed here, because the end of the connection would wake ruedarun all the time
+    // the socket must be closed now, because its other end is closed, which would wake ruedarun again and again
     CHECK(line.fd() == -1);
     CHECK(line.take_abort_reason() == "rank 2 was killed");
 }

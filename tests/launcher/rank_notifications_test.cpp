@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The launcher notifies the other ranks when a rank ends, but not for every end. Tests for which ends it does so.
+// When a rank ends, the launcher notifies the other ranks in some cases, but not in all. Tests in which cases it does
+// so.
 #include "launcher/watch/rank_notifications.hpp"
 
 #include <catch2/catch.hpp>

@@ -79,7 +79,7 @@ TEST_CASE("a probe finds the addresses at which the supervisor of rank 0 listens
 
 TEST_CASE("an address that is silent does not keep the probe waiting", "[unit]") {
     ReachListener own = listener_at({"127.0.0.1"});
-    ControlListener silent;  // nobody accepts connections, so they stay in the queue of this listener
+    ControlListener silent;  // no thread accepts connections, so they stay in this listener's queue
     listen_at(silent, "127.0.0.1");
     const auto begin = std::chrono::steady_clock::now();
     ReachProbe probe({silent.address.endpoints.front(), own.endpoints().front()}, kReachSecret,

@@ -732,7 +732,8 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            # A pasted command does not know how many ranks the hosts have, so it does not set three of the variables.
+            # A command that a user pastes into a shell does not know how many ranks each host has. So it does not set
+            # three of the variables.
             expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
@@ -856,7 +857,8 @@ class BothWays:
         done = self.launch(2, "--max-restarts", 2, *python(self.STEPS), library)
         self.assertEqual(done.status, 0, done.err)
         self.assertEqual(done.err.count("s are lost, in step 7; starting"), 2, done.err)
-        # Step 7 was begun twice, but rank 1 died in it. So only the steps 4, 5 and 6 were completed twice.
+        # Step 7 was begun twice, but never completed, because rank 1 died in it. So only the steps 4, 5 and 6 were
+        # completed twice.
         self.assertRegex(done.err, r"was started 3 times and ended well; .* failed; 3 of 12 steps were done again")
 
     def test_another_number_of_ranks_in_world_size_is_said_once(self):
@@ -1338,8 +1340,9 @@ class SeveralHosts(BothWays, LauncherTest):
             self.assertEqual((done.status, done.out.split()[1::2]), (0, [address] * 2), done.err)
 
     def test_the_place_of_rank_0_can_be_reached_from_all_hosts(self):
-        """The supervisors of both ranks connect to ruedarun at 10.78.0.1, an address of the first host. Rank 0's host
-        is in this network too, as 10.78.0.2. But in this network, rank 1's host reaches only the first host."""
+        """The supervisors of both ranks connect to ruedarun at 10.78.0.1, an address of the first host. In the same
+        network, rank 0's host has the address 10.78.0.2. But rank 1's host can reach only the first host in this
+        network."""
         hosts = self.own_hosts(3)
         between = f"link add extra type veth peer name extra netns {hosts.holders[2].pid}"
         for host, words in (
@@ -1568,7 +1571,8 @@ class SeveralHosts(BothWays, LauncherTest):
             begin = time.monotonic()
             show = self.WHERE + "\nprint(os.environ['MASTER_ADDR'])"
             done = self.run_it("-H", "rueda-h0:1,rueda-h1:1", *python(show))
-            # The attacker's silence delays the job by 0.3 s at most. A job that waits for it fails after 60 s.
+            # The attacker's silence may delay the job by 0.3 s. If the job waited for an answer of the attacker, it
+            # would fail after 60 s.
             self.assertLess(time.monotonic() - begin, 30)
         finally:
             attacker.kill()

@@ -178,8 +178,8 @@ TEST_CASE(
         CHECK(of(Compression::bf16, std::numeric_limits<double>::infinity()) == 0x7F80);
         CHECK(of(Compression::fp16, -std::numeric_limits<double>::quiet_NaN()) == 0x7E00);
         CHECK(of(Compression::bf16, -std::numeric_limits<double>::quiet_NaN()) == 0x7FC0);
-        // These values exist only in double: values beyond float32's range, and values that lie halfway between two
-        // 16-bit numbers after rounding to float32, but not before.
+        // These doubles have no equal in float32. Some are beyond float32's range. The others lie halfway between two
+        // 16-bit numbers only after they are rounded to float32.
         const auto of_double = [](Compression compression, double value) {
             return half_at(compressed({DType::float64, compression}, bytes_of(std::vector<double>{value})), 0);
         };

@@ -68,8 +68,8 @@ void check_conversions(DType dtype) {
     CHECK(Element::store(-INFINITY) == encode(dtype, -INFINITY));
 }
 
-/// Reduces one source for each element. The source repeats its element 300 times, which is more than a block. Returns
-/// the reduced element.
+/// Reduces as many sources as there are `elements`. Each source repeats one element 300 times, which is more than a
+/// block. Returns the reduced element.
 int reduced(const Reduction& reduction, const std::vector<int>& elements) {
     constexpr std::size_t kCount = 300;
     std::vector<std::vector<std::byte>> sources;

@@ -204,8 +204,8 @@ TEST_CASE("every target of this machine is chosen when asked for") {
     INFO(fmt::format("{}", fmt::join(names, " ")));
     CHECK(std::string(simd_target()) == names.front());
 #if defined(__x86_64__)
-    // The tests compare at least one vector instruction set with the scalar code. If the list had only the scalar code,
-    // the tests would compare nothing.
+    // With only the scalar code in the list, the tests would compare nothing. So at least one vector instruction set
+    // must be in it.
     CHECK(names.size() >= 2);
 #endif
 }

@@ -243,8 +243,8 @@ TEST_CASE("every float16 and bfloat16 pattern survives, and every float32 step b
         const std::vector<Bytes> one = {as_bytes(patterns)};
         const std::vector<Bytes> both = {as_bytes(patterns), as_bytes(neighbours)};
         const Reduction identity{.dtype = dtype, .op = ReduceOp::sum};
-        // With the factor 0.5, results lie halfway between two numbers. Slightly different factors move them to one
-        // side. Factors with 1/512 give subnormals.
+        // The factor 0.5 gives results that lie halfway between two numbers. With slightly different factors, the
+        // results lie on one side of the middle. Factors with 1/512 give subnormals.
         std::vector<Reduction> means;
         for (const double factor : {0.5, 0.5000001, 0.4999999, 0.5 / 512, 0.3 / 512, 0.7}) {
             means.push_back({.dtype = dtype, .op = ReduceOp::sum, .postscale = factor});

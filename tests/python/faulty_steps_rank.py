@@ -16,7 +16,7 @@ import time
 import numpy as np
 import rueda
 
-# tensors of these sizes travel in the announcement, in one chunk, or in many chunks
+# a tensor travels in the announcement, in one chunk, or in many chunks, depending on its size
 SIZES = (7, 5_000, 100_000, 400_000)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import rueda.data
 from rueda.data._remote import messages
 
-# (idle time, interval, probes): a host that is cut off is noticed after 1 + 2 × 1 seconds
+# The idle time, the interval and the number of probes of TCP keep-alive. With these values, a host that is cut off is
+# noticed after 1 + 2 × 1 seconds.
 messages.KEEP_ALIVE = (1, 1, 2)
 
 

@@ -25,8 +25,8 @@ else:
 
 seeds = st.integers(0, 2**32 - 1)
 
-# Hypothesis draws constants from this project's loaded modules (but not from packages such as PyTorch). All ranks must
-# draw the same constants from the start, so the modules that would be loaded later are loaded now.
+# Hypothesis draws constants from the modules of this project that are loaded (but not from packages such as PyTorch).
+# All ranks must draw the same constants from the start. So the modules that would be loaded later are loaded now.
 for module in pkgutil.iter_modules(rueda.__path__):
     if not module.ispkg:
         importlib.import_module(f"rueda.{module.name}")

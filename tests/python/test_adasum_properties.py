@@ -46,9 +46,9 @@ class Tree:
     """Computes Adasum as the paper defines it. If the number of vectors is not a power of two, first combines pairs at
     the front until it is (docs/design/0007-adasum.md)."""
 
-    #: `cancelled` says how much the inputs cancel out, because the relative error grows by this factor. Each combined
-    #: vector has a ratio: the sum of the squared norms of the inputs from which it was made, divided by its own squared
-    #: norm. `cancelled` is the largest of these ratios.
+    #: `cancelled` says how much the inputs cancel out. The relative error grows by this factor. Each combined vector
+    #: has a ratio: the sum of the squared norms of the inputs from which it was made, divided by its own squared norm.
+    #: `cancelled` is the largest of these ratios.
     cancelled: float = 1.0
 
     def pair(self, a, b):

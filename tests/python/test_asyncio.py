@@ -70,8 +70,8 @@ class Awaiting(unittest.TestCase):
             self.assertLess(used, 0.025)  # processor time in seconds; a loop that polls every 4 ms would need 0.045
 
     def test_who_awaits_lets_senders_go_on(self):
-        """The sender of this message may continue before the receive is started, because this rank accepts messages
-        while it waits for another operation."""
+        """A rank that waits for an operation also accepts messages. So the sender of this message may continue before
+        this rank starts the receive."""
         message = np.full(3, rueda.rank() + 5.0)
 
         async def main():

@@ -104,8 +104,7 @@ class Callbacks(unittest.TestCase):
 
         rueda.allreduce_async_(tensor, "first", rueda.Sum).add_done_callback(first)
         self.assertTrue(done.wait(30))
-        # if the operation was pending when the callback was added, the callback runs on a thread of Rueda and must not
-        # wait
+        # A callback that is added to a pending operation runs on a thread of Rueda, where it must not wait.
         if len(told) == 2:
             self.assertRegex(told[0], "a completion callback called something that waits")
         self.assertEqual(told[-1], rueda.size() ** 2)

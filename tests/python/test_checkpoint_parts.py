@@ -192,7 +192,7 @@ class Saving(Parts):
 
 
 class OtherNumbersOfRanks(unittest.TestCase):
-    """For each number of ranks, some of the launched processes form a job."""
+    """Each test runs jobs of different numbers of ranks, which consist of some of the launched processes."""
 
     def as_job(self, ranks, body):
         rueda.shutdown()
@@ -472,8 +472,8 @@ class Damage(Parts):
         self.fail_on_the_last_rank(thread, "starting a thread failed")
 
     def fail_after_the_others(self, error):
-        """Returns a function that first waits until the other ranks have written their parts, and then fails. If it
-        failed earlier, the other ranks would also warn."""
+        """Returns a function that waits until the other ranks have written their parts, and then fails. If it failed
+        before, the other ranks would print warnings, too."""
 
         def fail(*_):
             while len(list(self.folder.glob("save-*/part-?-of-?.safetensors"))) < rueda.size() - 1:

@@ -115,7 +115,7 @@ class Safetensors(WithFolder):
 
 
 def numbers(name, content):
-    """Stands for an image decoder: the file has a number as text."""
+    """Stands for an image decoder. The content of the file is a number as text."""
     return {"row": np.full((2, 2), int(content)), "half": int(content) / 2, "stem": np.float32(pathlib.Path(name).stem)}
 
 

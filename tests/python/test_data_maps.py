@@ -165,7 +165,7 @@ class Maps(WithFolder):
                 for first in (0, 100):
                     writer = threading.Thread(target=write, args=(first,), daemon=True)
                     writer.start()
-                    # After the first epoch, the native pipeline keeps the FIFO open, and waits for the next writer.
+                    # After the first epoch, the native pipeline does not close the FIFO, but waits for the next writer.
                     pipeline = data.Pipeline(data.fifo(path), FORMAT, 4, maps=[with_square], map_ahead=ahead, epochs=2)
                     kept.append(pipeline)
                     self.assertEqual(next(iter(pipeline))["n"].tolist(), list(range(first, first + 4)))

@@ -392,8 +392,8 @@ class Memory(WithFiles):
         for batch in data.Pipeline(self.folder / "a.csv", self.columns, 10, threads=1, prefetch=2):
             places.add(batch["x"].ctypes.data)
             self.assertTrue(batch["x"].flags.writeable)
-        # There are 200 batches, and most use memory of earlier ones. On a busy machine, more memory is in use at the
-        # same time.
+        # There are 200 batches. Most of them use the memory of earlier batches. On a busy machine, more batches are in
+        # use at the same time.
         self.assertLess(len(places), 50)
         self.assertEqual({place % 64 for place in places}, {0})
 

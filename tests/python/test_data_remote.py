@@ -330,8 +330,8 @@ class Failures(unittest.TestCase):
             taken = iter(batches)
             found = [int(next(taken)["number"][0])]
             (stream,) = (thread for thread in threading.enumerate() if thread.name == "rueda-producer-stream")
-            # The trainer does not take batches, so the receiver does not read all of them. But the producer's worker
-            # has ended, so the producer can serve another worker.
+            # The trainer takes no batches, so the receiver stops reading. Nevertheless, the producer's worker has
+            # ended, so the producer can serve another worker.
             wait_until(lambda: producer._workers == 0, "the end of the producer's worker")
             stream.join(0.2)
             self.assertTrue(stream.is_alive())
@@ -380,7 +380,7 @@ class Limits(unittest.TestCase):
             while made != (made := len(os.listdir(folder))):
                 time.sleep(0.3)
             # The producer and the receiver each hold 2 finished batches and one that waits. The trainer has one batch,
-            # and one is being sent. All others are in the system's buffers.
+            # and one is being sent, which makes 8. All other batches are in the system's buffers.
             buffers = sum(int(pathlib.Path(f"/proc/sys/net/ipv4/tcp_{one}mem").read_text().split()[2]) for one in "rw")
             self.assertLessEqual(made, 8 + -(-buffers // (1 << 23)))
 
@@ -484,7 +484,7 @@ class Security(unittest.TestCase):
 
 
 def proven_pair():
-    """Returns both ends of a connection."""
+    """Returns both ends of a connection whose ends have proved the secret to each other."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         here = socket.create_connection(listener.getsockname())
         there, _ = listener.accept()
@@ -510,7 +510,8 @@ class Bytes(unittest.TestCase):
         for place, bit in itertools.product(range(len(message)), range(8)):
             changed = bytearray(message)
             changed[place] ^= 1 << bit
-            if 4 <= place < 8:  # With a wrong length, the receiver would wait for more bytes until the connection ends.
+            # With a wrong length in these bytes, the receiver would wait for more bytes until the connection ends.
+            if 4 <= place < 8:
                 continue
             real.sendall(changed)
             with self.assertRaises(messages.BadMessage):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests how the ranks of a job share the samples of a pipeline, on one host and on several: which rank reads what, and the
-weights in an average if the ranks have different numbers of samples."""
+"""Tests how the ranks of a job share the samples of a pipeline, on one host and on several. Checks which rank reads
+which samples. Also checks the weights in an average if the ranks have different numbers of samples."""
 
 import os
 import pathlib
@@ -77,7 +77,7 @@ class Shares(unittest.TestCase):
         self.assertLessEqual(pipeline.statistics()["threads"], max(1, cores // rueda.local_size()))
 
     def test_fifos_of_a_host(self):
-        """Each host has a FIFO for each of its ranks, with samples that no other host has."""
+        """Each host has a FIFO for each of its ranks. The FIFOs of a host have samples that no other host has."""
         host, local = rueda.cross_rank(), rueda.local_rank()
         channels = [self.folder / f"host-{host}-channel-{channel}" for channel in range(rueda.local_size())]
         os.mkfifo(channels[local])

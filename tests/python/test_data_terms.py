@@ -113,8 +113,8 @@ class Frozen(WithFolder):
         expected_a = [{0: 1, 3: 0}.get(number % 7, 2) for number in range(100)]
         expected_b = data.hash_texts([f"w{number % 5}" for number in range(100)], 50, 9).tolist()
         stages = [data.LookUp("a", vocabulary), data.Hash(["b"], 50, 9)]
-        # the first list runs in the library's threads; the second one contains a Python function, so it runs in the
-        # trainer's loop
+        # The stages of the first list run in the library's threads. The second list contains a Python function, so its
+        # stages run in the trainer's loop.
         for maps in (stages, [lambda batch: None, *stages]):
             pipeline = data.Pipeline(path, data.Csv(columns, header=False), 16, maps=maps)
             batches = list(pipeline)
@@ -129,7 +129,7 @@ class Frozen(WithFolder):
 class Growing(WithFolder):
     def test_ranks_agree_on_the_same_terms(self):
         rank, size = rueda.rank(), rueda.size()
-        generator = random.Random(5)  # the same texts on all ranks; each rank takes its share
+        generator = random.Random(5)  # all ranks draw the same texts, and each rank takes its share of them
         texts = [f"t{min(generator.randrange(60), generator.randrange(60))}" for _ in range(4000)]
         vocabulary = data.Vocabulary(most_terms=40, grows=True, min_count=20)
         added = 0
@@ -240,8 +240,8 @@ class Growing(WithFolder):
         for batch in data.Pipeline(path, format, 10, maps=[stage], prefetch=8):
             seen.append(set(batch["a"].tolist()))
             if len(seen) == 3:
-                # the text of the next batch must not be known yet, although that batch may have been prepared before
-                # this agreement
+                # After this agreement, the text of the next batch must still be unknown, although that batch may have
+                # been prepared before the agreement.
                 vocabulary.agree()
         self.assertEqual(seen, [{100}] * 10)
         vocabulary.agree()

@@ -332,7 +332,7 @@ class Memory(unittest.TestCase):
                         self.assertEqual(float(batch["values"][-1]), number)
                         ours.append(use_of_memory())
                         theirs.append(batch["memory"].tolist())
-                    # The following batches are mapped: two that were made in advance, up to two that the trainer has,
+                    # At most this many batches are mapped: two that were made in advance, two that the trainer has,
                     # three that are free, and the one that is being made.
                     self.assertLessEqual(max(one[0] for one in ours) - mappings, 9)
                     self.assertLessEqual(max(one[0] for one in theirs) - mappings, 9)
@@ -405,7 +405,7 @@ class Memory(unittest.TestCase):
         packer.drop()
         for _ in range(20):
             packer.release(packer.pack({"x": np.zeros(1_000_000, "int8")})[0].number, 3)
-        # the slot is too small for these batches, so only the array `first` still keeps it
+        # the slot is too small for the batches of this loop, so now only the array `first` keeps it
         self.assertNotIn(slot, packer._free)
         with self.assertRaisesRegex(rueda.InvalidArgument, "was made for an earlier batch"):
             packer.pack({"x": first})
@@ -441,7 +441,7 @@ class Memory(unittest.TestCase):
         first[...], second[...] = 1, 2
         slot, place, length = packer.pack({"x": first, "y": second, "z": np.full(3, 3)})
         self.assertTrue(np.shares_memory(slot.memory, first) and np.shares_memory(slot.memory, second))
-        first[0] = 5  # the consumer sees this change only if the array lies in the slot's memory
+        first[0] = 5  # this change reaches the consumer only if the array lies in the slot's memory
         released = []
         mapped = _slots.MappedSlot(7, os.dup(slot.descriptor), slot.capacity)
         owner = type("Owner", (), {"release": lambda self, slot: released.append(slot.number)})()
@@ -812,8 +812,8 @@ class NothingIsLeft(unittest.TestCase):
             consumer.wait(LIMIT)
             child, *workers = map(int, output.split())
             deadline = time.monotonic() + LIMIT
-            # If there is a child, it has a copy of a pipe of multiprocessing's fork server. The fork server lives until
-            # the child has ended.
+            # A child of the consumer has a copy of a pipe of multiprocessing's fork server. So if there is a child, the
+            # fork server lives until the child has ended.
             while (left := set(processes_of(consumer.pid)) & set(workers)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             if child > 0:

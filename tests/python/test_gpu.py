@@ -32,7 +32,7 @@ KINDS = (WithInterface, WithDlpack)
 
 
 class Number:
-    """An object that holds an address, as in NVIDIA's bindings."""
+    """An object that holds an address in a field, as the objects of NVIDIA's bindings do."""
 
     def __init__(self, value):
         self.value = value
@@ -157,8 +157,8 @@ class Streams(Case):
         reference = weakref.ref(array)
         handle = rueda.allreduce_async_(array, "kept", rueda.Sum)
         other = gpu.new_stream()
-        # Only the stream `other` waits for the operation. The array's own stream does not, so the array's memory must
-        # not be freed yet.
+        # Only the stream `other` waits for the operation, and the array's own stream does not. So the array's memory
+        # must not be freed yet.
         handle.wait_on_stream(other)
         del array
         gc.collect()

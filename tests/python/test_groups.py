@@ -78,7 +78,7 @@ class UnnamedGroups(unittest.TestCase):
 
     def test_groups_of_the_next_job_s_sets_are_counted_anew(self):
         if rueda.size() < 3:
-            return  # in a job of two ranks, the world is the only set of several ranks
+            return  # with two ranks, only the world has several ranks, and no other set can be tested
 
         def first_set(ranks):
             made = rueda.add_process_set(ranks)

@@ -28,7 +28,7 @@ class Init(unittest.TestCase):
             members = sorted(first if LAUNCHED in first else {0, 1, 2, 3} - set(first))
             rueda.init(comm=first if LAUNCHED in first else reversed(members))
             self.check_job(members)
-            rueda.init(comm=np.array(members))  # init() is called twice, and the second call has no effect
+            rueda.init(comm=np.array(members))  # the job exists already, so these two calls have no effect
             rueda.init()
             with self.assertRaisesRegex(rueda.InvalidArgument, "is in a job already, of the ranks"):
                 rueda.init(comm=range(4))

@@ -43,8 +43,8 @@ class Drawn:
 
 
 def step_of(same: random.Random, sets: int) -> list[Drawn]:
-    """Draws the operations of a step. At least one of them needs all ranks, so that the rank with the most batches
-    waits until all other ranks have joined."""
+    """Draws the operations of a step. At least one of them needs all ranks. So the rank with the most batches waits in
+    its last step until all other ranks have joined."""
     drawn = []
     for i in range(same.randrange(1, 5)):
         kind = same.choice([*GO_ON, *GO_ON, same.choice(NEED_ALL)])

@@ -103,8 +103,8 @@ else:
 raised(rueda.InvalidArgument, lambda: rueda.leave_process_set(twins[0]), "was not made by add_process_set_among")
 assert rueda.allreduce(np.array([1.0]), op=rueda.Sum, process_set=twins[1])[0] == size
 
-# A rank sends a message and then leaves the set. The message must still arrive, but a pending collective of this rank
-# must end.
+# A rank sends a message, starts a collective, and then leaves the set. The message must still arrive, but the pending
+# collective must end.
 parting = rueda.add_process_set_among(everybody)
 if rank == 0:
     sent = rueda.send_async(np.full(100_000, 7.0), 1, process_set=parting)

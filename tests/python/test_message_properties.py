@@ -40,8 +40,8 @@ class Message:
 
     @property
     def inbox(self):
-        """Returns a key. Every receive that may get this message has the same key. A receive from any rank may get each
-        message with its tag."""
+        """Returns a key that is the same for all receives that may get this message. Receives with a tag of
+        TAGS_OF_ANYBODY accept any sender, so their key does not contain the sender."""
         return self.channel if self.tag not in TAGS_OF_ANYBODY else (self.set_index, None, self.target, self.tag)
 
     def tensor(self) -> np.ndarray:
@@ -87,8 +87,8 @@ class MessageProperties(JobTest):
         return send(message.tensor(), message.target, message.tag, process_set=self.sets[message.set_index])
 
     def receive(self, message, blocking):
-        """Starts a receive into new memory. Returns the message's inbox, what receive() or receive_async() returned
-        (the sender or a handle), and the memory."""
+        """Starts a receive into new memory. Returns three values: the message's inbox (the key of its receives), the
+        result of receive() or receive_async() (the sender or a handle), and the memory."""
         out = np.zeros(message.count, message.dtype)
         peer = None if message.tag in TAGS_OF_ANYBODY else message.source
         receive = rueda.receive if blocking else rueda.receive_async

@@ -86,7 +86,7 @@ class OnRankZero(unittest.TestCase):
         self.check_line()
 
     def test_it_says_so_even_if_the_thread_looks_too_late(self):
-        # with this pause, the watch's thread reads the counts only at the beginning and at the end of the work
+        # with this long pause, the watch's thread reads the counts only at the beginning and at the end of the work
         with mock.patch.object(_rank_work, "_PAUSE", 1000):
             training.on_rank_zero("evaluate", self.work_until_the_others_wait, warn_after=0.25, warn=self.lines.append)
             self.wait_for_rank_0()
@@ -115,8 +115,8 @@ class OnRankZero(unittest.TestCase):
         rueda.barrier()
 
     def test_a_wait_at_the_end_of_the_job_is_said(self):
-        """When rueda.shutdown() is called, the watch can read no more counts. It has not yet seen the end of the
-        operation that waited, but must report the wait."""
+        """After rueda.shutdown(), the watch can read no more counts. It must report the wait of an operation even if it
+        has not seen the operation's end."""
         _rank_work._Watch.finish()  # another test's watch may still run, and would take one of the simulated counts
         counts = [mock.Mock(ended=0, waited=0.0, oldest=oldest) for oldest in (0.0, 3.0)]
         with mock.patch.object(_rank_work, "_Counts", side_effect=[*counts, rueda.NotInitialized("ended")]):

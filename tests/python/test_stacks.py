@@ -15,7 +15,8 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-# Each capture comes at a random moment of the main thread's loop. Every capture takes about 0.3 s, most of it waiting.
+# The number of captures in a test. Each capture comes at a random moment of the main thread's loop. It takes about
+# 0.3 s, most of it waiting.
 CAPTURES = 5
 LIMIT_SECONDS = 90
 # Rueda waits only one second for the stack of a main thread, and 2.5 s for the stacks of a rank. On a busy machine a
@@ -78,8 +79,8 @@ class Job:
 
 
 def first_with_stack(path):
-    """Returns the first stall report of a file in which the stack of rank 1 is Python's. A report is in the log shortly
-    before it is in the file."""
+    """Returns the first stall report of the file in which the stack of rank 1 is Python's. Waits for it, because a
+    report is in the log shortly before it is in the file."""
     end = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < end:
         for report in json.loads(path.read_text())["reports"] if path.exists() else []:

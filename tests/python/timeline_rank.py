@@ -25,7 +25,7 @@ def main() -> None:
         rueda.begin_step(step)
         if step == 1 and rueda.rank() == min(LATE, rueda.size() - 1):
             with rueda.busy("being late"):
-                # the test checks this time in the timeline; otherwise its result does not depend on the sleep
+                # the test compares this time with the timeline; nothing else depends on the sleep
                 time.sleep(LATE_SECONDS)
         waits = [rueda.allreduce_async(numpy.ones(1000, numpy.float32), f"gradient {i}") for i in range(5)]
         for wait in waits:

@@ -43,8 +43,8 @@ TEST_CASE("a round costs at most three messages for each host but the root, and 
     const std::vector<std::uint32_t> all_hosts = {73, 200, 512};
     Nanoseconds root = 0;
     for (const std::uint32_t hosts : all_hosts) {
-        // Each host except the root sends one message to its parent and gets one from it. There is also an
-        // acknowledgement if the parent had nothing else to send.
+        // Each host except the root sends one message to its parent and gets one from it. If the parent had nothing
+        // else to send, the host also gets an acknowledgement.
         const StepResult alone = simulate_tree(job_of(hosts, 1), Costs(), 2).back();
         CHECK(alone.rounds == 1);
         CHECK(alone.messages >= 2 * (hosts - 1));

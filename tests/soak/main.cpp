@@ -152,8 +152,8 @@ private:
         under_way_.push_back(
             std::make_unique<UnderWay>(name, draw, members, thread_ * kNames + which, own_() % 2 == 0));
     }
-    /// Waits for the operation with this name in this set, because a set can have only one pending operation of each
-    /// name.
+    /// Waits until this set has no pending operation with this name, because a set can have only one pending operation
+    /// of each name.
     void finish_named(const std::string& name, int set) {
         while (std::any_of(under_way_.begin(), under_way_.end(), [&](const auto& one) { return one->is(name, set); })) {
             finish_first();
@@ -259,8 +259,8 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    /// At first, every round has new sets. After kEachRound rounds, each set stays for a second, because a job can add
-    /// only a limited number of sets.
+    /// The number of rounds at the beginning that all have new sets. Afterwards, each set stays for a second, because a
+    /// job can add only a limited number of sets.
     static constexpr std::uint32_t kEachRound = 500;
 
     Clock::time_point end_;

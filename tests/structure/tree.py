@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 
-# The rooms (parts of the source tree) that each room may include, besides its own files and the public headers.
+# For each room (part of the source tree): the rooms that it may include, besides its own files and the public headers.
 ROOMS = {
     "base": set(),
     "ops": {"base"},
@@ -23,7 +23,7 @@ ROOMS = {
 # Folders that may include more rooms than the rest of their room.
 ALSO = {"data/c_interface": {"core", "collectives"}, "data/formats": {"training"}}
 
-# The folders of each room (part of the source tree), from bottom to top. A folder may include those before it in the
+# For each room (part of the source tree): its folders from bottom to top. A folder may include those before it in the
 # list. "" is the room's own folder.
 LAYERS = {
     "base": [

@@ -20,7 +20,7 @@ namespace {
 
 using namespace ops::cuda;  // NOLINT(google-build-using-namespace): the arguments and the names of the kernels
 
-/// Lists the memory that a kernel accesses. The addresses are in the kernel's argument.
+/// A function that lists the memory that a kernel accesses. It finds the addresses in the kernel's argument.
 template <class Arguments>
 using RangesOf = std::function<std::vector<Range>(const Arguments& arguments)>;
 

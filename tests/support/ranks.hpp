@@ -38,8 +38,8 @@ public:
     [[nodiscard]] int size() const;
     [[nodiscard]] RanksAs as() const;
 
-    /// Sets the text that says what the rank does now (at most 95 characters). The watchdog prints this text if the
-    /// rank hangs.
+    /// Sets a text of at most 95 characters that says what the rank does now. If the rank hangs, the watchdog prints
+    /// this text.
     void phase(std::string_view text);
     /// Adds a value to this rank's outcome, or replaces the value of the same key.
     void report(const std::string& key, const std::string& value);

@@ -33,7 +33,8 @@ constexpr int kSaved = 0;
 constexpr int kRefused = 1;
 constexpr int kKilled = 2;
 
-/// A special number of parts: the checkpoint is saved by a CheckpointManager, which also claims the store.
+/// In place of a number of parts, this value means that a CheckpointManager saves the checkpoint. The manager also
+/// claims the store.
 constexpr int kByManager = -1;
 
 /// Saves step 2 in the job of this process. Returns whether the manager has saved it.
@@ -165,8 +166,8 @@ TEST_CASE("whichever call fails while checkpoints are read, no damaged values ar
     } while (test::counted_calls() >= call);
     test::set_fault(Fault::none, 0);
     CHECK(call > 20);
-    // The set of steps that were read. −1: the store's folder could not be read. 1: step 1 was read in place of step 2.
-    // 2: the fault had no effect.
+    // The set of the steps that were read: −1 if the store's folder could not be read, 1 if step 1 was read in place of
+    // step 2, and 2 if the fault had no effect.
     CHECK(steps == std::set<std::int64_t>{-1, 1, 2});
 }
 
@@ -437,7 +438,7 @@ TEST_CASE("a save in parts ends if its thread cannot start", "[checkpoint_faults
     test::refuse_threads(true);
     const bool started = manager.save_parts(parts, {.step = 1, .state = job.values.state()});
     test::refuse_threads(false);
-    CHECK(started);  // all ranks must return the same, and on the other ranks the thread has started
+    CHECK(started);  // the thread has started on the other ranks, and all ranks must return the same
     CHECK_THAT(manager.last_failure(), Contains("starting a thread failed"));
     REQUIRE(job.warnings.size() == 1);
     CHECK_THAT(job.warnings[0], Contains("The checkpoint of step 1 was not saved: starting a thread failed"));

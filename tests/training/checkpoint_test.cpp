@@ -114,7 +114,7 @@ TEST_CASE("every flipped bit of a checkpoint is an error", "[training]") {
 
 TEST_CASE("large tensors have their checksums, and the error names the tensor and both sums", "[training]") {
     const Folder folder;
-    std::vector<float> large(300000);  // written in several whole pieces and one shorter piece
+    std::vector<float> large(300000);  // this tensor is written in several whole pieces and one shorter piece
     std::iota(large.begin(), large.end(), 0.0F);
     std::vector<double> none;
     const std::vector<NamedTensor> tensors = {{"large", TensorView(large)}, {"none", TensorView(none)}};

@@ -36,7 +36,7 @@ using rueda::collectives::cuda::CudaContext;
 using rueda::collectives::cuda::CudaStream;
 using rueda::collectives::cuda::DeviceAddress;
 
-std::atomic<int> failures{0};  // relaxed everywhere: read at the end, when the other threads have ended
+std::atomic<int> failures{0};  // relaxed suffices: the number is read only after the other threads have ended
 
 void check(bool is_right, const std::string& what) {
     if (!is_right) {
@@ -272,7 +272,7 @@ void check_failure(Gpus& gpus) {
     update_and_read(replicas, gpus);
     check_out(gpus, "the step after a failure", rueda::ReduceOp::average, 3, replicas.workers());
     replicas.run([&](training::Replica& replica) { backward(gpus, replica, 4); });
-}  // the object is destroyed within a step
+}  // `replicas` is destroyed within a step
 
 void expect_refused(const std::string& part, const std::vector<training::DeviceReplica>& replicas,
                     const training::DeviceReplicasOptions& options = {}) {

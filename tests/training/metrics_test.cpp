@@ -66,8 +66,8 @@ TEST_CASE("metrics as CSV and JSON lines", "[unit]") {
 
 TEST_CASE("a resumed job keeps the whole lines of earlier steps", "[unit]") {
     const Folder folder;
-    // The CSV file has a row with too few fields, a row with another step, and a row that was cut. The power failed
-    // while the JSON file was written.
+    // The CSV file has a row with too few fields, a row whose step is no number, a row of the later step 3, and a row
+    // that was cut. The JSON file ends as if the power failed while it was written.
     put(folder.file("metrics.csv"), "step,\"a\"\"\"\r\n0,1.5\r\n1\r\nx,1\r\n2,7.0\n3,8.0\r\n1,2");
     put(folder.file("metrics.jsonl"), std::string("{\"step\": 0}\n{\"step\"\n[1]\n{\"step\": 2}\n{\"ste\0\0", 43));
     MetricFiles files = opened(folder, {MetricFormat::csv, MetricFormat::jsonl}, 3);
@@ -121,7 +121,7 @@ TEST_CASE("an event file has the records that TensorBoard expects", "[unit]") {
                                               "\x0a\x0a\x0a\x03"
                                               "auc\x15\0\0\0\x40",
                                               30));
-    // the new object must not overwrite the first file
+    // the second object must write to a new file, and not overwrite the first one
     MetricFiles other = opened(folder, {MetricFormat::tensorboard});
     CHECK(event_records(folder).size() == 4);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the progress bar on a terminal, a pseudo-terminal that replaces standard output and standard error, and in a
-// pipe.
+// Tests the progress bar in two cases. Standard output and standard error are a terminal (here a pseudo-terminal), or
+// they are a pipe.
 #include "rueda/training/progress.hpp"
 
 #include <fcntl.h>
@@ -103,7 +103,8 @@ TEST_CASE("a progress bar fits into the terminal and is drawn seldom", "[trainin
         }
     });
     CHECK_THAT(text, StartsWith("\r\x1b[Ktraining [......…\r\x1b[K"));
-    // These steps take much less than ten times 50 ms, and the bar is drawn at most once in 50 ms.
+    // The bar is drawn at most once in 50 ms. These steps take much less than 500 ms, so the bar is drawn less than ten
+    // times.
     CHECK(text.size() < 10 * 25);
 }
 

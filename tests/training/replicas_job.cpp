@@ -20,7 +20,7 @@ namespace {
 
 namespace training = rueda::training;
 
-std::atomic<int> failures{0};  // relaxed everywhere: read at the end, when the other threads have ended
+std::atomic<int> failures{0};  // relaxed suffices: the number is read only after the other threads have ended
 
 void check(bool is_right, const std::string& what) {
     if (!is_right) {
@@ -38,7 +38,7 @@ float gradient_of(int worker, int step, std::size_t parameter, std::size_t i) {
     return (number - 50.0F) / (3.0F + static_cast<float>(worker));
 }
 
-/// Adds up one element in the order of a ring of `count` replicas: the sum of piece p begins with replica p.
+/// Adds up one element in the order in which a ring of `count` replicas adds: the sum of piece p begins with replica p.
 float sum_in_ring(int count, int process, int step, std::size_t parameter, std::size_t i) {
     const auto pieces = static_cast<std::size_t>(count);
     std::size_t piece = 0;
@@ -54,7 +54,7 @@ float sum_in_ring(int count, int process, int step, std::size_t parameter, std::
     return sum;
 }
 
-/// With this value, the argument `group` means a ring.
+/// As the argument `group`, this value means a ring.
 constexpr int kRing = 0;
 
 /// Adds up one element as Replicas must do it: first over the `count` replicas of each process (in groups of `group`
@@ -232,13 +232,13 @@ void check_failures_at_once() {
     }
     const std::string expected = "replica 0: failure of 0";
     check(text == (rueda::rank() == 0 ? expected : "rank 0: " + expected), "the first failure is '" + text + "'");
-}  // the object is destroyed after a failed run
+}  // `replicas` is destroyed after a failed run
 
 /// On rank 0, the program has a pending operation with the same name as the reduction of a gradient. So rank 0's
 /// reduction begins only after the failed run. The next step must be right.
 void check_pending_name() {
     if (rueda::size() == 1) {
-        return;  // operations of one rank end at once
+        return;  // in a job of one rank, operations end at once, so none would be pending
     }
     Model model(2);
     training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = training::ReplicaReduction::to_one});
@@ -304,7 +304,7 @@ void check_different_counts() {
     }
 }
 
-/// The object is destroyed between run() and step(). Its destructor must wait for the reductions.
+/// A `Replicas` object is destroyed between run() and step(). Its destructor must wait for the reductions.
 void check_destruction() {
     for (int repetition = 0; repetition < 3; ++repetition) {
         Model model(2);

@@ -219,8 +219,8 @@ void print_refusal(Body&& body) {
     std::fflush(stdout);
 }
 
-/// One rank passes a wrong metric or wrong rows. All ranks must get the error, and must then be able to go on together.
-/// Afterwards, prints how often BackupAndRestore has called this rank's function `save` for the values to save.
+/// Tests wrong arguments: one rank passes a wrong metric or wrong rows. All ranks must get the error, and must then be
+/// able to continue together. Afterwards, prints how often BackupAndRestore has called this rank's function `save`.
 void pass_uneven_arguments(Trainer& trainer, const Arguments& arguments) {
     const int rank = rueda::rank();
     {

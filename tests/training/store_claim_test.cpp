@@ -140,7 +140,7 @@ TEST_CASE("take() waits for the lock of another host, because that host may have
     CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(200));
     CHECK_THAT(refused.status().message(), Contains("on host 'other-host'"));
     std::thread ending([&] {
-        // usually, the main thread waits in take() at this time
+        // when this sleep ends, the main thread usually waits in take()
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         other.end();
     });

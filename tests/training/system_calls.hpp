@@ -26,7 +26,7 @@ enum class Fault : std::uint8_t {
 void set_fault(Fault fault, int call);
 /// Makes every write fail with ENOSPC, or lets writes work again. Threads: any.
 void set_disk_full(bool is_full);
-/// With true, holds every write until the function is called with false. Threads: any.
+/// hold_writes(true) holds every write until hold_writes(false) is called. Threads: any.
 void hold_writes(bool hold);
 
 /// Makes open() of exactly this path fail with EACCES. If the path is empty, no path is forbidden. Only one test at a

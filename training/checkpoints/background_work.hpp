@@ -19,7 +19,7 @@ public:
     ~BackgroundWork() { wait(); }
 
     [[nodiscard]] bool is_busy() const noexcept {
-        // pairs with the release store that the thread makes after its work
+        // this load pairs with the release store that the thread makes after its work
         return busy_.load(std::memory_order_acquire);
     }
     /// Waits for the previous work, and starts `work`, which must not throw. Throws std::system_error if the system
@@ -27,8 +27,8 @@ public:
     void start(std::function<void()> work) {
         wait();
         const base::ProgramSignalsBlocked blocked;
-        busy_.store(true, std::memory_order_relaxed);  // the start of the thread orders this store before the
-                                                       // thread's own store
+        // relaxed suffices: the start of the thread orders this store before the thread's own store
+        busy_.store(true, std::memory_order_relaxed);
         try {
             thread_ = std::thread([this, work = std::move(work)] {
                 work();

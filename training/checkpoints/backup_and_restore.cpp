@@ -24,8 +24,8 @@ BackupAndRestore::BackupAndRestore(std::int64_t steps, const CheckpointManagerOp
         broadcast_parameters(state_);
         return;
     }
-    // The checkpoint may have more steps than this run, because the program may have been started again with fewer
-    // steps.
+    // The program may have been started again with fewer steps, so the checkpoint may be from a later step than the
+    // last one of this run.
     first_step_ = std::min(restored_->step, steps_);
     if (values_.restored) {
         values_.restored(restored_->values);
@@ -43,8 +43,8 @@ void BackupAndRestore::complete(std::int64_t step) {
     }
     if (completed == steps_) {
         const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this rank
-        manager_->wait();  // without this wait, the last checkpoint would be skipped if an earlier one is still being
-                           // written
+        // without this wait, the last checkpoint would be skipped if an earlier one were still being written
+        manager_->wait();
         manager_->save(snapshot(completed));
         manager_->wait();
     } else if (manager_->is_due(completed)) {

@@ -22,7 +22,7 @@
 #include "training/checkpoints/checkpoint_store.hpp"
 #include "training/checkpoints/store_claim.hpp"
 
-/// The objects behind the C interface's pointers.
+/// The objects to which the pointers of the C interface point.
 struct rueda_checkpoint {
     rueda::training::OpenedCheckpoint opened;
 };
@@ -187,7 +187,7 @@ char* text_for_caller(std::string_view text) {
     return copy;
 }
 
-/// Texts that name paths may contain bytes that are not UTF-8.
+/// Replaces bytes that are not UTF-8, because texts that name paths may contain such bytes.
 char* json_for_caller(const Json& json) {
     return text_for_caller(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

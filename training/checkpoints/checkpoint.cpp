@@ -70,8 +70,8 @@ Status write_file(const std::filesystem::path& path, std::span<const NamedTensor
     RUEDA_RETURN_IF_FAILED(file.value().write(LengthBytes(text.value().size()).bytes));
     RUEDA_RETURN_IF_FAILED(file.value().write(std::as_bytes(std::span(text.value()))));
     RUEDA_RETURN_IF_FAILED(write_tensors(file.value(), header.value(), tensors));
-    // The header with the checksums comes before the data in the file. The checksums are known only now, so the header
-    // is written again.
+    // The header comes before the data in the file and contains their checksums. These are known only now, so the
+    // header is written again.
     const Result<std::string> complete = format_header(header.value());
     RUEDA_RETURN_IF_FAILED(complete.status());
     RUEDA_RETURN_IF_FAILED(file.value().rewrite(kLengthBytes, std::as_bytes(std::span(complete.value()))));
@@ -79,7 +79,7 @@ Status write_file(const std::filesystem::path& path, std::span<const NamedTensor
 }
 
 /// Makes the error for a failed system call. If descriptors or memory are used up, the error is ResourceExhausted,
-/// because the file itself is not bad.
+/// because then the file itself need not be bad.
 Status reading_failure(const char* call, int error = errno) {
     const bool is_used_up = error == EMFILE || error == ENFILE || error == ENOMEM;
     return system_failure(is_used_up ? ErrorCode::resource_exhausted : ErrorCode::invalid_argument, call, error);

@@ -19,7 +19,8 @@ inline constexpr std::string_view kSizeKey = "rueda.size";  ///< the number of r
 /// The metric; a checkpoint without a metric does not have this key.
 inline constexpr std::string_view kMetricKey = "rueda.metric";
 inline constexpr std::string_view kFilesKey = "rueda.files";  ///< the files: JSON [["model.safetensors", <bytes>], …]
-/// The key that says which rows a file with a part of the model has: JSON {"<tensor>": [first, end, whole]}.
+/// The key in the metadata of a file with a part of the model. Its value says which rows the file has: JSON
+/// {"<tensor>": [first, end, whole]}.
 inline constexpr std::string_view kRowsKey = "rueda.rows";
 
 /// A file of the model, as the index names it.
@@ -34,8 +35,8 @@ struct ParsedIndex {
     std::vector<IndexedFile> files;
 };
 
-/// facts_as_metadata() returns the facts as metadata, and parse_facts() parses such metadata. A failure names the
-/// entry, the value that was found, and what was expected.
+/// facts_as_metadata() writes the facts as metadata, and parse_facts() reads them. If parse_facts() fails, the error
+/// names the entry, the value that was found, and what was expected.
 [[nodiscard]] Metadata facts_as_metadata(const CheckpointFacts& facts);
 Result<CheckpointFacts> parse_facts(const Metadata& metadata);
 

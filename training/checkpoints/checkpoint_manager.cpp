@@ -140,8 +140,8 @@ public:
         work_.wait();
     }
 
-    /// In another generation of an elastic job, this rank may have another number. There might then be no rank 0, and
-    /// nobody would save anything.
+    /// In another generation of an elastic job, this rank may have another number. Without this check, no manager might
+    /// act as rank 0, and nobody would save anything.
     void check_ranks() const {
         if (rank() != rank_ || size() != size_) {
             throw InvalidArgument(fmt::format(
@@ -192,7 +192,7 @@ public:
             case Readiness::ready:
                 break;
         }
-        // Sets this time even if the folder cannot be created. Otherwise, the manager would try again in each following
+        // Sets last_due_ even if the folder cannot be created. Otherwise, the manager would try again in each following
         // step.
         last_due_ = Clock::now();
         const Metadata place = broadcast_metadata(rank_ == 0 ? begin_parts(snapshot.step) : Metadata(), 0);
@@ -288,7 +288,7 @@ private:
     [[nodiscard]] SaveJob copy_of(const Snapshot& snapshot, std::span<const TensorPart> parts) {
         last_save_ = Clock::now();
         last_due_ = last_save_;
-        // The previous save is over, so wait() only joins its thread. After this, the copies may be overwritten.
+        // The previous save is over, so wait() only joins its thread. After wait(), the copies may be overwritten.
         work_.wait();
         SaveJob job;
         job.facts = {snapshot.step, size_, snapshot.metric, snapshot.values};
@@ -366,7 +366,8 @@ private:
         if (folder.is_ok()) {
             return {{kNewFolderKey, folder.value().filename().string()}};
         }
-        // The previous save is over, so wait() only joins its thread. After this, the thread cannot write outcome_.
+        // The previous save is over, so wait() only joins its thread. After wait(), that thread cannot write outcome_
+        // any more.
         work_.wait();
         outcome_ = folder.status();
         warn_about_failure(step);

@@ -21,8 +21,8 @@ namespace {
 /// sent, because it may not be UTF-8, and metadata must be UTF-8.
 constexpr const char* kFolderKey = "rueda.folder";
 
-/// The checkpoints that rank 0 found, in the order in which they are tried. Also keeps the reasons why other
-/// checkpoints were left out.
+/// The checkpoints that rank 0 found, in the order in which it tries them. For the checkpoints that it left out, keeps
+/// the reasons.
 class Candidates {
 public:
     explicit Candidates(const RestoreRequest& request) : request_(request) {}

@@ -39,8 +39,8 @@ Status flush_store_folder(const fs::path& folder) {
     return flush_folder_unless(folder, file_failure(folder, "open", EACCES));
 }
 
-/// Flushes a folder above the store. The folder's owner may forbid this process to open it, as with mode 711. In this
-/// case the folder cannot be flushed.
+/// Flushes a folder above the store. If the folder's owner forbids this process to open it, as with mode 711, the
+/// folder is not flushed, and this is no error.
 Status flush_outer_folder(const fs::path& folder) { return flush_folder_unless(folder, {}); }
 
 /// A folder in the store, with the number and the step in its name.
@@ -215,7 +215,7 @@ Result<int> missing_part(const fs::path& folder, int first, int size) {
                        "completed before it",
                        folder.string());
     }
-    // If a rank could not make its part durable, the part may exist, but also the file that marks the failure. So the
+    // A rank that could not make its part durable may leave both the part and the file that marks the failure. So the
     // marks of all ranks are checked.
     for (int rank = 1; rank < size; ++rank) {
         if (is_there(failure_mark(folder, rank, size))) {
@@ -250,7 +250,8 @@ Status complete_checkpoint(const fs::path& folder, const CheckpointFacts& facts,
 }
 
 void remove_checkpoint(const fs::path& folder) noexcept {
-    // If the removal fails, an incomplete checkpoint is left behind. It is ignored, and the next pruning removes it.
+    // If the removal fails, an incomplete checkpoint is left behind. All functions ignore it, and the next pruning
+    // removes it.
     (void)status_of([&] {
         ::unlink((folder / base::kCheckpointStateFile).c_str());
         std::error_code ignored;
@@ -301,7 +302,7 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
-        // A damaged checkpoint counts as old at the same time as a good checkpoint with the same number.
+        // Only the number decides whether a checkpoint is old. So a damaged checkpoint becomes old like a good one.
         const bool is_old = folder.number < number_at(oldest);
         const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
         const bool is_best = best && folder.number == number_at(*best);

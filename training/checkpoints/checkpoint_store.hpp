@@ -58,7 +58,7 @@ Status write_model(const std::filesystem::path& folder, std::span<const NamedTen
 Status write_part(const std::filesystem::path& folder, std::span<const TensorPart> parts, std::int64_t step, int rank,
                   int size);
 /// Ends a checkpoint to which rank `rank` cannot contribute. Rank 0 removes the checkpoint. Any other rank makes a file
-/// in the checkpoint's folder. When rank 0 calls missing_part(), this file tells it about the failure.
+/// in the checkpoint's folder. From this file, rank 0 learns of the failure when it calls missing_part().
 void give_up_part(const std::filesystem::path& folder, int rank, int size) noexcept;
 /// Looks for the parts of the ranks from `first` on, and returns the first rank whose part is not there yet, or `size`
 /// if all are there. Fails if any rank has given up its part.
@@ -81,15 +81,17 @@ struct StoreListing {
 /// damaged.
 Result<StoreListing> list_store(const std::filesystem::path& store);
 /// Removes all checkpoints except the newest `max_to_keep` complete ones and the one with the best metric. Also removes
-/// what killed processes left behind. Removes nothing if no checkpoint is complete. A checkpoint whose files the system
-/// cannot read at the moment is kept, because it may be the best one; a later call decides about it.
+/// what killed processes left behind. Removes nothing if no checkpoint is complete. If the system cannot read a
+/// checkpoint's files at the moment, the checkpoint is kept, because it may be the best one. A later call decides about
+/// it.
 Status prune_store(const std::filesystem::path& store, int max_to_keep, BetterMetric better);
 /// Returns the position of the checkpoint with the best metric, or nothing if none has a metric.
 [[nodiscard]] std::optional<std::size_t> position_of_best(std::span<const CheckpointInfo> checkpoints,
                                                           BetterMetric better);
 
-/// A complete checkpoint whose headers were read. Only the state's file stays open: a checkpoint has a part for each
-/// rank of a job, and open files are limited to 1024 in most systems. Threads: any thread may call const members.
+/// A complete checkpoint whose headers were read. Only the state's file stays open, because a checkpoint may have as
+/// many files as a job has ranks, and most systems limit open files to 1024. Threads: any thread may call const
+/// members.
 class OpenedCheckpoint {
 public:
     /// Opens the checkpoint. Checks the headers, and checks that all rows of all tensors are there.

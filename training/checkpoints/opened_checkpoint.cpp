@@ -247,7 +247,8 @@ Status OpenedCheckpoint::read_parts(std::span<const TensorPart> parts) const {
     return {};
 }
 
-/// Reads the rows that the piece (rows in one file) and the part (rows that are wanted) have in common, into the part.
+/// `piece` has the rows of a tensor that are in one file, and `part` the rows that are wanted. Reads the rows that are
+/// in both, into `part`.
 Status OpenedCheckpoint::read_piece(const Checkpoint& file, const Piece& piece, const TensorPart& part) {
     const std::uint64_t bytes = bytes_in(part.tensor.dtype(), part.tensor.shape());
     const std::uint64_t row_bytes = part.rows.size() == 0 ? 0 : bytes / static_cast<std::uint64_t>(part.rows.size());

@@ -180,7 +180,7 @@ std::vector<std::size_t> in_order_of_names(std::span<const StoredTensor> tensors
     return sorted;
 }
 
-/// Returns the checksum of the header's content; see kChecksumsKey.
+/// Returns the checksum of the header's content. The comment of kChecksumsKey says what it covers.
 std::uint64_t checksum_of_header(const Header& header) {
     Checksum checksum;
     checksum.add_number(header.metadata.size());

@@ -40,8 +40,8 @@ std::string time_text() {
     return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
-/// Returns a text that identifies the set of pids to which this process's pid belongs (boot and container). Only
-/// processes with the same text can look up each other's pids.
+/// Returns a text that identifies the boot and the container of this process, in which its pid is valid. Only processes
+/// with the same text can look up each other's pids.
 std::string pid_space() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     std::string boot;
@@ -78,8 +78,8 @@ std::optional<StoreOwner> read_owner(int file) {
     return size > 0 ? parse_store_owner({text.data(), static_cast<std::size_t>(size)}) : std::nullopt;
 }
 
-/// Writes a text at the beginning of the file. The text is padded, so that it replaces the old one in a single write
-/// that needs no new place on the disk.
+/// Writes a text at the beginning of the file. All texts are padded to the same length. So one write replaces the old
+/// text, and needs no new place on the disk.
 bool write_text(int file, std::string text) {
     constexpr std::size_t kSize = 1024;  // the longest text has a host name of 255 characters, and less than 200 others
     text.resize(kSize - 1, ' ');
@@ -145,8 +145,9 @@ Status take_from_dead(const std::filesystem::path& store, int file) {
 StoreOwner this_process() {
     const auto pid = static_cast<std::int32_t>(::getpid());
     const std::uint64_t start_time = base::process_start_time(pid);
-    // If the start time is 0 (unknown), other jobs would believe that this process is dead and that its pid now belongs
-    // to another process. If the set of pids is unknown ("?"), other jobs do not compare the start times.
+    // If the start time was 0 (unknown), other jobs would believe that this process is dead and that its pid now
+    // belongs to another process. In this case the set of pids is given as unknown ("?"), because other jobs then do
+    // not compare the start times.
     return {pid, start_time, start_time == 0 ? "?" : pid_space(), host_name(), time_text()};
 }
 
@@ -202,8 +203,8 @@ Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chr
         if (owner && is_this_process(*owner)) {
             return StoreClaim({});
         }
-        // If the text is missing or names a dead process, another process may have just got the lock and not written
-        // its text yet. So such a text is believed only if it does not change for this time.
+        // If the text is missing or names a dead process, another process may just have got the lock, without having
+        // written its own text yet. So such a text is believed only if it does not change for this time.
         constexpr std::chrono::seconds kUnchanged{1};
         const bool is_foreign = owner && owner->pid_space != pid_space();
         if (owner && !is_foreign && !is_dead(*owner)) {

@@ -37,7 +37,7 @@ struct StoreOwner {
 /// A lock can outlive its owner in two cases:
 /// - A child that the process forked keeps the lock. So a lock whose owner is dead does not count.
 /// - NFS keeps the lock of a machine that has died until the machine's lease ends. take() cannot see whether a process
-///   on another host is dead, so it waits for that process's lock for a while.
+///   on another host is dead, so it waits for a while until that process's lock is free.
 ///
 /// If the file system has no locks, there is no claim, and no error.
 ///
@@ -48,9 +48,9 @@ public:
     static constexpr std::chrono::seconds kPatience{120};
 
     /// Fails with InvalidArgument if another process uses the store. If that process is on another host, or in another
-    /// container, take() first waits up to `patience` for that process's lock, and logs a warning. If the calling
-    /// process uses the store already, for example through a second manager, the claim does not hold the lock, and
-    /// take() should be called again at the next save.
+    /// container, take() first waits up to `patience` for that process's lock, and logs a warning. The calling process
+    /// itself may use the store already, for example through a second manager. In this case the claim does not hold the
+    /// lock, and take() should be called again at the next save.
     static Result<StoreClaim> take(const std::filesystem::path& store, std::chrono::milliseconds patience = kPatience);
 
     StoreClaim(StoreClaim&&) noexcept = default;

@@ -35,8 +35,8 @@ Status AppendedFile::append(std::string_view bytes) {
         const ssize_t written = ::write(file_.value(), left.data(), left.size());
         if (written < 0 && errno != EINTR) {
             Status failed = base::file_failure(path_, "write", errno);
-            // If the part cannot be removed either, the reader of the file finds a damaged line. The caller learns of
-            // the first failure.
+            // If ftruncate() fails, too, the reader of the file finds a damaged line. In any case, the caller gets the
+            // error of write().
             [[maybe_unused]] const int result = ::ftruncate(file_.value(), static_cast<off_t>(size_));
             return failed;
         }

@@ -55,7 +55,7 @@ std::vector<Tick> ticks(const Axis& axis) {
     step *= *std::find_if(factors.begin(), factors.end() - 1,
                           [&](double factor) { return step * factor * 6 >= axis.high - axis.low; });
     const double first = std::ceil(axis.low / step - 1e-9);
-    // The division should give at most about six ticks. The limit keeps the loop below short if rounding causes more.
+    // There should be at most about six ticks. The limit of 20 keeps the loop below short if rounding gives more.
     const int count = static_cast<int>(std::min(20.0, std::floor(axis.high / step + 1e-9) - first + 1));
     std::vector<Tick> all;
     for (int i = 0; i < count; ++i) {

@@ -108,8 +108,8 @@ MadeFile make_event_file(const std::filesystem::path& folder, std::int64_t first
     const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     std::string beginning = event_record(time, 0, kFileVersion, "brain.Event:2");
     if (first_step > 0) {
-        // A SessionLog with the status START makes TensorBoard hide earlier events of `first_step` and later steps,
-        // because the job repeats these steps.
+        // The job repeats the steps from `first_step` on. A SessionLog with the status START makes TensorBoard hide the
+        // earlier events of these steps.
         beginning += event_record(time, first_step, kSessionLog, EventMessage().add_varint(1, 1).text());
     }
     auto file = AppendedFile::begin(event_path(folder, time), beginning);

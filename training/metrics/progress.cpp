@@ -35,8 +35,8 @@ Progress::Progress(std::int64_t total, std::string_view what)
     : total_(total),
       what_(what),
       prints_(rank() == 0),
-      // Standard error is tested, too: mpirun gives its programs a terminal as standard output even if mpirun's own
-      // output goes to a file.
+      // Standard output alone is not enough: mpirun gives its programs a terminal as standard output even if mpirun's
+      // own output goes to a file. So standard error is tested, too.
       visible_(prints_ && ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1) {
     if (total < 0) {
         throw InvalidArgument(fmt::format("progress: the number of steps is {}; expected at least 0", total));

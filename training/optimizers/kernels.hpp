@@ -63,7 +63,7 @@ struct AdagradUpdate {
 struct FtrlUpdate {
     float factor;
     float inverse_rate;    ///< 1 / η
-    float inverse_change;  ///< 1 / η minus the same value of the previous step; exactly 0 if the rate is the same
+    float inverse_change;  ///< 1 / η of this step minus 1 / η of the previous step; exactly 0 if η is the same
     float beta;
     float l1;
     float l2;

@@ -88,8 +88,8 @@ MasterWeights::MasterWeights(DType dtype, std::vector<HalfParameter> model) : st
         std::vector<float>& values = state_->values.emplace_back(each.values.size());
         std::vector<float>& gradient = state_->gradients.emplace_back(each.values.size());
         widen(dtype, each.values, values);
-        // When `state_->values` or `state_->gradients` grows, the vectors in it keep their memory, so these spans stay
-        // valid.
+        // When the outer vectors `state_->values` and `state_->gradients` grow, the inner vectors keep their memory. So
+        // these spans stay valid.
         state_->parameters.push_back({each.name, values, gradient, each.decays});
     }
 }

@@ -38,7 +38,7 @@ constexpr Bounds kNotNegative{};
 constexpr Bounds kFraction{.to = 1.0};
 constexpr Bounds kShare{.to = 1.0, .excludes_to = false};
 constexpr Bounds kPositive{.excludes_from = true};
-/// ε is the whole denominator of an element whose gradients were all 0, so it must not become 0 in float32. The lower
+/// If all gradients of an element were 0, ε is its whole denominator. So ε must not become 0 in float32. The lower
 /// bound is the smallest normal number of float32.
 constexpr Bounds kDenominator{.from = std::numeric_limits<float>::min()};
 

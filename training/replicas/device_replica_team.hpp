@@ -32,8 +32,8 @@ private:
     struct Free {
         void operator()(rueda_device_team* team) const noexcept { rueda_device_team_free(team); }
     };
-    /// The state of one gradient in this step. While the replicas run, each replica's thread uses only its own element
-    /// of `arrived`. Only the thread of the replica that comes last uses the other members.
+    /// The state of one gradient in this step. While the replicas run, the thread of each replica uses only its own
+    /// element of `arrived`. Only the thread of the replica that arrives last uses the other fields.
     struct Progress {
         std::vector<std::uint8_t> arrived{};  ///< for each replica: whether the team knows that the gradient is ready
         bool is_summed = false;
@@ -50,9 +50,10 @@ private:
 
     const DeviceReplicasOptions options_;
     const std::vector<DeviceParameter> parameters_;  ///< of replica 0
-    std::unique_ptr<rueda_device_team, Free> team_;  ///< its tensors are first all gradients, and then all values
-    DeviceStream stream_{};                          ///< the team's stream on the GPU of replica 0
-    std::vector<Progress> progress_;                 ///< for each parameter
+    /// The list of the team's tensors has first all gradients, and then all values.
+    std::unique_ptr<rueda_device_team, Free> team_;
+    DeviceStream stream_{};           ///< the team's stream on the GPU of replica 0
+    std::vector<Progress> progress_;  ///< for each parameter
 };
 
 }  // namespace rueda::training

@@ -62,8 +62,8 @@ void DividedReduction::arrive(std::size_t gradient, int replica) {
         open_pieces_ += pieces(gradient);
         changed_.notify_all();  // wakes help_until_done()
     }
-    // This replica adds up only its share of the open pieces, so that no replica's backward pass becomes much longer
-    // than those of the others.
+    // This replica adds up only its share of the open pieces. So no replica's backward pass becomes much longer than
+    // those of the others.
     const auto all = static_cast<std::size_t>(replicas_);
     for (std::size_t share = (open_pieces_ + all - 1) / all; share > 0 && !open_.empty(); --share) {
         add_piece(lock);

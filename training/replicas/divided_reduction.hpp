@@ -15,7 +15,8 @@ namespace rueda::training {
 
 /// How DividedReduction divides the additions among the replicas.
 struct LocalDivision {
-    int group = 1;  ///< the number of replicas in a group; if it is the number of all replicas, there is only one group
+    /// the number of replicas in a group; there is only one group if this is the number of all replicas
+    int group = 1;
     /// The maximum number of elements of a piece. A gradient with more elements is cut into pieces, which the threads
     /// of all replicas add up. This is possible only with one group.
     std::size_t piece = std::numeric_limits<std::size_t>::max();
@@ -57,7 +58,7 @@ private:
 
     std::mutex mutex_;  // protects the members below
     std::condition_variable
-        changed_;  // help_until_done() waits; arrive(), add_piece(), complete_group(), stop() wake it
+        changed_;  // help_until_done() waits on it; arrive(), add_piece(), complete_group(), stop() notify it
     std::vector<Progress> progress_;
     /// gradients that all replicas have, and that still have pieces which no thread has taken
     std::deque<std::size_t> open_;

@@ -17,8 +17,8 @@ namespace rueda::training {
 class LocalReduction {
 public:
     struct Gradient {
-        std::vector<float*> replicas;  ///< where each replica has this gradient
-        std::size_t count = 0;         ///< its elements
+        std::vector<float*> replicas;  ///< for each replica, the address of this gradient
+        std::size_t count = 0;         ///< the number of its elements
     };
     /// Called with the number of a gradient when its sum is complete, by the thread that completed it.
     using Completed = std::function<void(std::size_t)>;

@@ -16,15 +16,16 @@
 namespace rueda::training {
 namespace {
 
-/// Ends the function of a replica after another replica has failed. The class does not derive from std::exception, so
-/// that a function that catches its own errors does not catch this.
+/// Thrown in the function of a replica after another replica has failed, so that the function ends. Not derived from
+/// std::exception, so that a function that catches its own errors does not catch this object.
 struct ReplicaStopped {};
 
 /// The longest text of a failure for which no memory is left.
 constexpr std::size_t kTextWithoutMemory = 200;
 
-/// Warns if the replicas take turns on too few cores, which Open MPI causes: it binds each of one or two processes to
-/// one core. The processes of a host are mostly bound in the same way, so one line for each host is enough.
+/// Warns if the replicas take turns on too few cores. This happens with Open MPI: if a job has one or two processes,
+/// Open MPI binds each of them to one core. The processes of a host are mostly bound in the same way, so one warning
+/// for each host is enough.
 void warn_of_few_cores(int count) {
     const std::uint32_t cores = base::affinity_cores();
     if (cores < static_cast<std::uint32_t>(count) && local_rank() == 0) {
@@ -160,8 +161,8 @@ void ReplicaRuns::gradient_ready(int replica, std::size_t parameter) {
     }
 }
 
-/// Calls arrive(). If it throws, the run fails, even if the function of the replica catches the error: the gradient of
-/// this replica would be missing in the reduction.
+/// Calls arrive(). If arrive() throws, the run must fail even if the function of the replica catches the error, because
+/// the gradient of this replica would be missing in the reduction.
 void ReplicaRuns::arrive_or_fail(std::size_t parameter, int replica) {
     try {
         arrive(parameter, replica);

@@ -34,8 +34,8 @@ public:
     [[nodiscard]] int first_worker() const noexcept { return position_ * count_; }
     [[nodiscard]] int workers() const noexcept { return processes_ * count_; }
     [[nodiscard]] bool stopped() const noexcept {
-        // relaxed: the value only tells a replica to end early. The failure that fail() stores before is read only
-        // after the threads have ended their work.
+        // relaxed: the value only tells a replica to end early. fail() stores the failure before this value, but the
+        // failure is read only after the threads have ended their work.
         return stopped_.load(std::memory_order_relaxed);
     }
 
@@ -55,8 +55,8 @@ protected:
     [[nodiscard]] int processes() const noexcept { return processes_; }
     [[nodiscard]] std::size_t parameters() const noexcept { return plan_.names.size(); }
     [[nodiscard]] ReplicaThreads& threads() noexcept { return threads_; }
-    /// Throws InvalidArgument on a thread of a replica. A function that uses the threads of all replicas must not be
-    /// called there, because this thread would then wait for itself.
+    /// Throws InvalidArgument if the calling thread is a thread of a replica. Such a thread must not call a function
+    /// that uses the threads of all replicas, because it would then wait for itself.
     void check_idle() const;
     /// Throws InvalidArgument if runs are missing in this step.
     void check_runs() const;
@@ -74,8 +74,8 @@ private:
     /// Makes help() return on all threads, because some gradients will never arrive.
     virtual void stop_help() {}
     /// Starts the reduction of a parameter's gradient among the processes, even if some replicas do not have the
-    /// gradient. Does nothing if the reduction was already started. If this throws, a second call continues where the
-    /// first one has stopped. Called while no replica runs.
+    /// gradient. Does nothing if the reduction was already started. If this function throws, another call continues
+    /// where this one has stopped. Called while no replica runs.
     virtual void announce_anyway(std::size_t parameter) = 0;
     /// Drops the gradients of this step after a failure. Some reductions may not have been started: in a job of one
     /// process, or after the end of the job.

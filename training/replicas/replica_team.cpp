@@ -21,8 +21,8 @@
 namespace rueda::training {
 namespace {
 
-/// The elements of a piece of a divided gradient. benchmarks/replicas_bench compares sizes: much smaller pieces cost
-/// more locking, and much larger pieces cannot be divided evenly.
+/// The number of elements of a piece of a divided gradient. benchmarks/replicas_bench compares sizes: much smaller
+/// pieces cost more locking, and much larger pieces cannot be divided evenly.
 constexpr std::size_t kReplicaPiece = std::size_t{64} << 10;
 
 /// If all parameters together have fewer elements, one thread updates them. Waking the other threads would take about
@@ -157,8 +157,8 @@ void ReplicaTeam::for_each_parameter(const std::function<void(std::size_t)>& act
         std::for_each(by_size_.begin(), by_size_.end(), action);
         return;
     }
-    // relaxed: the counter only gives each thread other parameters. The mutex of the threads orders the accesses to the
-    // parameters.
+    // relaxed: the counter only divides the parameters among the threads. The mutex of the threads orders the accesses
+    // to the parameters.
     std::atomic<std::size_t> next{0};
     threads().run([&](int /*number*/) {
         const base::DefaultFloatingPoint environment;
@@ -206,7 +206,7 @@ void ReplicaTeam::step(double learning_rate, double gradient_factor) {
         optimizer.update(parameter);
         copy_values(parameter);
     });
-    skip();  // the parameters are updated; this only ends the step
+    skip();  // skip() only ends the step: the parameters are already updated
 }
 
 void ReplicaTeam::skip() {

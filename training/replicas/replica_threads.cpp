@@ -57,7 +57,7 @@ void ReplicaThreads::run(const std::function<void(int)>& job) {
         ++round_;
     }
     begun_.notify_all();
-    // The other threads use the job, so this function must not return before they have ended it, even if job(0) throws.
+    // The other threads use `job`, so run() must not return before their calls have ended, even if job(0) throws.
     const EndOfRound end(*this);
     job(0);
 }

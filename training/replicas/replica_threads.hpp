@@ -28,7 +28,7 @@ public:
     void run(const std::function<void(int)>& job);
 
 private:
-    /// Its destructor waits until all threads have ended their calls of this round.
+    /// The destructor of this class waits until all threads have ended their calls of this round (one call of run()).
     class EndOfRound {
     public:
         explicit EndOfRound(ReplicaThreads& threads) noexcept : threads_(threads) {}

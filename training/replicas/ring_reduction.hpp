@@ -36,7 +36,7 @@ private:
         std::size_t gradient;
         std::size_t piece;
     };
-    /// The hops into one replica in this pass, in the order in which they became possible.
+    /// The hops that write into one replica in this pass, in the order in which they became possible.
     struct Hops {
         std::vector<Hop> possible;  ///< this vector has enough memory for all hops of a pass
         std::size_t taken = 0;
@@ -59,7 +59,7 @@ private:
     const Completed completed_;
 
     std::mutex mutex_;                 // protects the members below
-    std::condition_variable changed_;  // help_until_done() waits for it; arrive(), end_hop() and stop() wake it
+    std::condition_variable changed_;  // help_until_done() waits on it; arrive(), end_hop() and stop() notify it
     std::vector<Progress> progress_;
     std::vector<Hops> hops_;           ///< for each replica
     std::size_t completed_count_ = 0;  ///< the number of gradients whose sum is complete

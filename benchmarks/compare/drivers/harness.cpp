@@ -54,7 +54,7 @@ struct Board {
     std::array<Seat, kMostRanks> seats;
     std::uint32_t goes_on;
 };
-constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers of bound_peer.cpp come after the Board
+constexpr std::uint64_t kBoardBytes = 64 * 1024;  // the buffers of bound_peer.cpp come after the struct Board
 static_assert(sizeof(Board) <= kBoardBytes);
 
 const char* required(const char* variable) {
@@ -175,7 +175,8 @@ std::uint64_t count_wrong(const std::string& operation, const float* output, std
     return wrong;
 }
 
-/// One line of the plan. `has_result` is false for bound_peer.cpp, which measures a lower bound and computes no result.
+/// One line of the plan (the list of cases to measure). `has_result` is false for bound_peer.cpp, which measures a
+/// lower bound and computes no result.
 struct Task {
     Case c;
     Seconds seconds{0};
@@ -511,7 +512,7 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 
 void line_up(const Place& place) {
     // Spins for a limited time. If all ranks are running, line_up() takes less than this time. If a rank is preempted,
-    // the wait is longer than this, so line_up() stops spinning.
+    // the wait takes longer. After this time, line_up() therefore stops spinning.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;

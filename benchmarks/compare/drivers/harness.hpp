@@ -57,9 +57,9 @@ struct Place {
 /// Returns this process's memory plus its part of shared memory (PSS), or 0 if the system does not report this size.
 [[nodiscard]] std::uint64_t proportional_bytes();
 
-/// Runs the plan in the file that COMPARE_PLAN names. Rank 0 prints a line of JSON for each case. `bytes_before` is the
-/// value of proportional_bytes() before the peer's initialisation. All ranks must call this function. The function
-/// throws an exception on failure.
+/// Measures the cases of the plan, which is the file that COMPARE_PLAN names. Rank 0 prints a line of JSON for each
+/// case. `bytes_before` is the value of proportional_bytes() before the peer's initialisation. All ranks must call this
+/// function. The function throws an exception on failure.
 void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before);
 
 /// place_from_conductor() returns rank and size if the conductor (the script of the benchmark) started the processes

@@ -115,7 +115,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // the result of operations that do not write it into the input's memory
+    Buffer output_;  // the result of operations that do not run in place
     std::optional<rueda::TensorView> output_view_;
 };
 

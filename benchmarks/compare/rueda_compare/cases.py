@@ -72,8 +72,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """A goal: Rueda should be `ratio` times as fast as the fastest library among the families `against`. If `against`
-    is empty, the libraries of all families count."""
+    """A goal: Rueda should be `ratio` times as fast as the fastest library among the families (kinds of libraries)
+    `against`. If `against` is empty, the libraries of all families count."""
 
     ratio: float
     against: tuple[str, ...] = ()

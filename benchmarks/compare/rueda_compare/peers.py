@@ -35,7 +35,8 @@ class Process:
 
 @dataclass(frozen=True)
 class Setting:
-    """One configuration of a peer. All settings are tried first for each case, and the fastest one is measured."""
+    """One configuration of a peer. For each case, all configurations are first tried, and then the fastest one is
+    measured."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -380,7 +381,8 @@ _WHEELS = {
     "mpich": ("mpich",),
     "impi": ("impi-devel", "impi-rt"),
     "horovod": ("horovod==0.28.1",),
-    # The peers of the programs in benchmarks/python, and of tests/data and tests/python.
+    # The libraries with which the programs in benchmarks/python and the tests in tests/data and tests/python compare
+    # Rueda.
     "tensorflow": ("tensorflow-cpu==2.21.0",),
     "ray": ("ray[data]==2.60.0",),
     "tensorboard": ("tensorboard==2.21.0",),

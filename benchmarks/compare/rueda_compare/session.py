@@ -50,7 +50,7 @@ class Runner:
 
 @dataclass
 class Measured:
-    """The results of a runner for one case, in all rounds."""
+    """The results of a runner (a library with one of its ways) for one case, in all rounds."""
 
     ranks: int
     case: Case

@@ -63,8 +63,8 @@ def _load(measured: Measured) -> Record:
 
 
 def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | None:
-    """Returns the fastest of all peers, or of the peers in the named families. Rueda and the measured lower bound are
-    not peers."""
+    """Returns the fastest of all peers, or of the peers in the named families (kinds of libraries). Rueda and the
+    measured lower bound are not peers."""
     peers = [
         entry
         for entry in rows
@@ -74,7 +74,7 @@ def fastest(rows: Iterable[Record], families: Sequence[str] = ()) -> Record | No
 
 
 def ratio(mine: Record, peer: Record) -> dict[str, float]:
-    """Returns how many times as fast as the peer Rueda is: the ratio of the medians, and the smallest and largest ratio
+    """Returns Rueda's speed divided by the peer's speed: the ratio of the medians, and the smallest and largest ratio
     of a round."""
     pairs = [theirs / ours for theirs, ours in zip(peer["round_medians"], mine["round_medians"])]
     middle = peer["microseconds"]["median"] / mine["microseconds"]["median"]
@@ -146,7 +146,8 @@ def _milliseconds(microseconds: float) -> str:
 
 
 def _load_table(rows: Sequence[Record]) -> list[str]:
-    """Returns a table of backward passes in ms, with a line for each runner, sorted by exposed time."""
+    """Returns a table of backward passes in ms, with a line for each runner (a library with one of its ways), sorted by
+    the time that communication adds."""
     lines = []
     for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
         load = entry["load"]

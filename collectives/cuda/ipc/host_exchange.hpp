@@ -13,7 +13,7 @@
 namespace rueda::collectives::cuda {
 
 /// Gives every member of a process set the same number of bytes from each member. An exchange ends only after all
-/// members have begun it. When a member sees the end, each member has therefore done everything that it does before the
+/// members have begun it. So a member that sees the end knows that every member has done all its work that precedes the
 /// exchange.
 ///
 /// Threads: one at a time.

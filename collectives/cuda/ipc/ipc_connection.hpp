@@ -50,7 +50,7 @@ public:
     };
     [[nodiscard]] const Refusal& refusal() const { return refusal_; }
 
-    /// The slots of all members, by member, as this process sees them.
+    /// The addresses of all members' slots (buffers in device memory) in this process, by member.
     [[nodiscard]] std::span<std::byte* const> slots(std::size_t slot) const { return slots_.at(slot); }
     /// This member's scratch memory.
     [[nodiscard]] std::byte* scratch() const;
@@ -82,7 +82,7 @@ private:
     Refusal refusal_;
     std::string own_failure_;            // why this member cannot share memory
     std::optional<ExportedMemory> own_;  // this member's memory; empty before the first exchange, and after a refusal
-    std::vector<Peer> peers_;            // one for each member; the entry of this member itself has no address
+    std::vector<Peer> peers_;            // the memory of each member; this member's own entry has no address
     std::array<std::vector<std::byte*>, kSlots> slots_;
     std::vector<std::uint64_t> opened_by_;  // the processes that may have opened this member's memory
     bool keeps_ = false;

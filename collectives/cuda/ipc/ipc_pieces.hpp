@@ -12,8 +12,8 @@
 #include "collectives/cuda/staged/staging_plan.hpp"
 #include "ops/cuda/kernel_arguments.hpp"
 
-/// Puts the kernels of a piece into a stream. Pieces and their parts are those of staging_plan.hpp. In the slot of each
-/// member, the parts of a piece lie at their offsets.
+/// Puts the kernels of a piece into a stream. Pieces and their parts are those of staging_plan.hpp. A slot is a buffer
+/// in device memory that all members can read. In each member's slot, the parts of a piece lie at their offsets.
 namespace rueda::collectives::cuda {
 
 /// Collects copies of bytes, and launches one kernel for every 160 copies.
@@ -31,12 +31,12 @@ private:
     std::size_t count_ = 0;
 };
 
-/// Reduces `bytes` bytes at `offset` of the slots of all members, in the order of the members.
+/// Reduces `bytes` bytes at `offset` of the slots (shared buffers) of all members, in the order of the members.
 [[nodiscard]] Status launch_reduction(Kernels& kernels, CudaStream stream, const Segment& segment,
                                       std::span<std::byte* const> slots, std::size_t offset, std::size_t bytes,
                                       std::byte* to);
 
-/// Copies this member's inputs into its slot.
+/// Copies this member's inputs into its slot, from which all members read them.
 [[nodiscard]] Status launch_inputs(Kernels& kernels, CudaStream stream, std::span<const StagedPart> parts,
                                    std::byte* slot);
 

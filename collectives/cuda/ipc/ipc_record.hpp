@@ -25,8 +25,8 @@ struct IpcRecord {
     std::uint64_t slot_bytes = 0;  ///< the size of a slot
     std::uint64_t token = 0;       ///< the token of the memory (ExportedMemory)
     CudaIpcMemory handle{};
-    IpcDevice::Tokens closed{};  ///< the memory that the member's process closed last
-    std::string refusal{};       ///< why this member cannot go on; empty if it can
+    IpcDevice::Tokens closed{};  ///< tokens of the memory that the member's process closed last
+    std::string refusal{};       ///< why this member cannot share memory; empty if it can
 };
 
 inline constexpr std::size_t kIpcRecordBytes = 768;

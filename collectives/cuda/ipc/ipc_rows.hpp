@@ -12,16 +12,16 @@
 
 /// Divides an operation that moves rows (allgather, reducescatter, alltoall, gather, scatter) into pieces for CUDA IPC.
 ///
-/// Each member copies its input into its slots piece by piece. A piece is at most as large as a slot. From each piece,
-/// a member takes the ranges that it needs. In an allgather, the member takes everything. In an alltoall, the member
-/// takes the rows that are sent to it. In a reducescatter, the member takes its own rows from all members at once, and
-/// reduces them.
+/// Each member copies its input piece by piece into its slots (buffers in device memory that all members can read). A
+/// piece is at most as large as a slot. From each piece, a member takes the ranges that it needs. In an allgather, the
+/// member takes everything. In an alltoall, the member takes the rows that are sent to it. In a reducescatter, the
+/// member takes its own rows from all members at once, and reduces them.
 namespace rueda::collectives::cuda {
 
 struct IpcRows {
     /// A range of some member's input that this rank needs.
     struct Wanted {
-        std::uint32_t member = 0;  ///< not used in a reducescatter, because it combines all members' inputs
+        std::uint32_t member = 0;  ///< whose input; unused in a reducescatter, which combines the inputs of all members
         std::uint64_t begin = 0;   ///< where the range begins in the member's input, in bytes
         std::uint64_t bytes = 0;
         std::byte* output = nullptr;
@@ -32,7 +32,7 @@ struct IpcRows {
     std::uint64_t input_bytes = 0;
     std::vector<Wanted> wanted{};
     std::uint64_t longest = 0;  ///< the bytes of the longest input of a member; the same on all members
-    /// the bytes of all inputs; in a reducescatter, the bytes of one input. The same on all members
+    /// The bytes of all inputs, or of one input in a reducescatter. The number is the same on all members.
     std::uint64_t moved = 0;
 };
 
@@ -47,10 +47,11 @@ struct IpcRows {
 /// The number of pieces, which is the same on all members.
 [[nodiscard]] std::size_t pieces_of(const IpcRows& plan, std::size_t slot_bytes);
 
-/// Copies this member's input of a piece into its slot.
+/// Copies this member's input of a piece into its slot, from which all members read it.
 [[nodiscard]] Status launch_rows_in(Kernels& kernels, CudaStream stream, const IpcRows& plan, std::size_t piece,
                                     std::size_t slot_bytes, std::byte* slot);
-/// Copies or reduces what this member wants of a piece. `slots` are the slots of all members.
+/// Copies or reduces the ranges that this member needs of a piece. `slots` are the slots (shared buffers) of all
+/// members.
 [[nodiscard]] Status launch_rows_out(Kernels& kernels, CudaStream stream, const IpcRows& plan, std::size_t piece,
                                      std::size_t slot_bytes, std::span<std::byte* const> slots);
 

@@ -179,8 +179,9 @@ Status IpcTask::submit_round() {
     return {};
 }
 
-/// Records where the batch's work begins. Only the owner of the turn may do this. If another communicator of the device
-/// has the turn, the batch is not measured, because the batch must not wait for the other communicator.
+/// Records where the batch's work begins. Only the owner of the turn (Device::take_turn()) may do this. If another
+/// communicator of the device has the turn, the batch is not measured, because the batch must not wait for the other
+/// communicator.
 void IpcTask::begin_measuring(CudaStream stream) {
     Device& device = device_->device();
     if (!device.take_turn(this)) {
@@ -268,8 +269,8 @@ bool IpcTask::wait_for_kernels() noexcept {
         }
         std::this_thread::sleep_for(kKernelPause);
     }
-    return failure_.is_ok();  // after a failure the answer is false: kernels of the failed round may be in the stream,
-                              // with no event behind them
+    return failure_.is_ok();  // after a failure, returns false: the stream may contain kernels of the failed round that
+                              // no event follows
 }
 
 }  // namespace rueda::collectives::cuda

@@ -22,9 +22,10 @@
 namespace rueda::collectives::cuda {
 
 struct IpcSizes {
-    /// The size of a slot, in bytes. Each member has two slots, and scratch memory of the size of one slot: together 96
-    /// MiB. With smaller slots more rounds are needed. In each round the device serves its processes one after the
-    /// other, which takes 280 to 520 µs for two processes on an H200.
+    /// The size in bytes of a slot, a buffer in device memory that all members can read. Each member has two slots, and
+    /// scratch memory of the size of one slot: together 96 MiB. With smaller slots more rounds are needed. In each
+    /// round the device serves its processes one after the other, which takes 280 to 520 µs for two processes on an
+    /// H200.
     std::size_t slot = std::size_t{32} << 20;
     /// A batch with fewer bytes than this is staged (moved through the host's memory). On an H200 with two processes,
     /// an allreduce of 2 MiB took 395 µs staged and 456 µs by IPC. An allreduce of 4 MiB took 706 µs staged and 523 µs

@@ -21,7 +21,7 @@ public:
     /// Registers the memory. Returns ResourceExhausted if the driver cannot pin it.
     [[nodiscard]] static Result<std::unique_ptr<PinnedMemory>> pin(std::shared_ptr<Device> device, std::byte* memory,
                                                                    std::size_t bytes);
-    /// For pin() only: the memory must be registered already. Other code calls pin().
+    /// Only pin() may use this constructor, after it has registered the memory. Other code calls pin().
     RegisteredMemory(std::shared_ptr<Device> device, std::byte* memory) : device_(std::move(device)), memory_(memory) {}
 
     Status note_work(void* stream) override;

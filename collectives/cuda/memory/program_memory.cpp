@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long give_back() waits for a device that has nothing to do. The device reaches an event in an empty stream after
-/// some microseconds; the wait is too short for a device that is working.
+/// How long give_back() waits for the device. This is enough for an idle device, which reaches an event in an empty
+/// stream after some microseconds. It is not enough for a device that is working.
 constexpr auto kFreePatience = 1ms;
 
 }  // namespace

@@ -11,10 +11,10 @@
 ///
 /// ncclCommAbort() first sets a flag that ends the communicator's kernels, and then frees memory. Freeing memory waits
 /// for the other kernels of the device. If a process aborts its communicators one after another, the first abort can
-/// therefore wait for ever for the kernels of the second communicator, which end only when the second communicator is
-/// aborted (pytorch#119797). Here no abort waits for another one, because each call has its own thread. A thread takes
-/// all communicators that wait for an abort, and aborts them in one group if NCCL can do so. A thread that hangs in
-/// NCCL (nccl#1777) holds up nothing but its own communicators.
+/// therefore wait for ever. It waits for kernels of the second communicator, and these end only when the second
+/// communicator is aborted (pytorch#119797). Here no abort waits for another one, because each call has its own thread.
+/// A thread takes all communicators that wait for an abort, and aborts them in one group if NCCL can do so. A thread
+/// that hangs in NCCL (nccl#1777) holds up nothing but its own communicators.
 ///
 /// The process may end while such a thread runs.
 namespace rueda::collectives::cuda {

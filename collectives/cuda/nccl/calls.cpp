@@ -141,9 +141,9 @@ Status Planner::plan_allreduces() {
     return {};
 }
 
-/// A member that has joined contributes neutral elements from scratch memory. Each tensor has its own neutral elements,
-/// and its result is written over them. The outputs of different tensors must not overlap, because NCCL may read its
-/// output while it works.
+/// A member that has called join() contributes neutral elements from scratch memory. Each tensor has its own neutral
+/// elements, and its result is written over them. The outputs of different tensors must not overlap, because NCCL may
+/// read its output while it works.
 void Planner::plan_allreduce(const Segment& segment, NcclCall call) {
     call.count = segment.count;
     call.input = {input_of(segment)};

@@ -62,7 +62,7 @@ struct OwnCopy {
 };
 
 /// A small tensor that kernels copy into scratch memory before NCCL's calls, and out of it after them. A member that
-/// has joined has no tensor, and is not in the list.
+/// has called join() has no tensor, and is not in the list.
 struct PackedTensor {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;

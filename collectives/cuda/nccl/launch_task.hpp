@@ -28,8 +28,8 @@ namespace rueda::collectives::cuda {
 ///                      small tensors, and then the end event
 ///     has_failed       the task cannot continue
 ///
-/// Nothing may be put into the stream, and no function of NCCL may be called on this communicator, while NCCL is in
-/// progress (NCCL User Guide, "Group Calls" and ncclCommInitRankConfig, on blocking = 0). An event that is recorded
+/// While NCCL is in progress, nothing may be put into the stream, and no function of NCCL may be called on this
+/// communicator (NCCL User Guide, "Group Calls" and ncclCommInitRankConfig, on blocking = 0). An event that is recorded
 /// during this time could come before NCCL's work in the stream.
 ///
 /// Threads: one at a time.

@@ -116,9 +116,8 @@ Status check_versions(const Members& members) {
 }
 
 /// Two members may share a device under three conditions: the version of NCCL allows this, the user has agreed, and the
-/// members are separate processes. Members in one process share one stream of the device. In this stream, the work of
-/// the first member would wait for work of the second member that comes later in the same stream, and so would never
-/// end.
+/// members are separate processes. Members in one process share one stream of the device. The work of the first member
+/// would wait for work of the second member. That work comes later in the same stream, so the wait would never end.
 Status check_pair(const Members& members, const Participant& other, const Participant& one) {
     const std::int32_t version = members.all[0].nccl_version;
     const std::string pair = fmt::format("ranks {} (its GPU {}) and {} (its GPU {}), which share the device {}",

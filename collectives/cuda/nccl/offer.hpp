@@ -46,7 +46,8 @@ struct Decision {
     bool uses_ipc = false;          ///< large tensors move through device memory that the members share by CUDA IPC
     NcclUniqueId id{};              ///< the identifier of NCCL's communicator
     std::string reason{};           ///< why NCCL is not used, and what to do for more speed
-    std::string ipc_refusal{};      ///< if the setting allows CUDA IPC: why CUDA IPC is not used
+    std::string ipc_refusal{};      ///< why CUDA IPC is not used although the setting allows it; empty if there is no
+                                    ///< such reason
     /// True if the only reason against NCCL is that another set of a member has no launch order yet. The members then
     /// exchange offers again later.
     bool may_change = false;

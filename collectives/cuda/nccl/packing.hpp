@@ -19,7 +19,8 @@
 /// members have kernels.
 namespace rueda::collectives::cuda {
 
-// The model of the costs. No constant was measured with several GPUs; docs/design/0020-gpu.md has the origins.
+// The model of the costs. No constant was measured with several GPUs; docs/design/0020-gpu.md says where the constants
+// come from.
 
 /// The time that one kernel adds to a batch.
 inline constexpr std::uint64_t kLaunchNanoseconds = 3000;

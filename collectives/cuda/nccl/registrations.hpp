@@ -20,8 +20,8 @@ namespace rueda::collectives::cuda {
 /// NCCL demands that either all members pass registered memory to a function, or none (NCCL User Guide, "User Buffer
 /// Registration"). Each member therefore knows, before a batch, whether all members use memory of NCCL for a tensor
 /// (TensorMemory::use). When all members do so for the first time, each member registers its memory. When only some
-/// members do (NcclMemory::some), the communicator registers no memory from then on. The value is the same on all
-/// members, so all of them stop at the same batch.
+/// members do (NcclMemory::some), the communicator registers no memory from then on. TensorMemory::use has the same
+/// value on all members, so all of them stop at the same batch.
 ///
 /// Threads: one at a time, and only while NCCL does not work on a call of the communicator.
 class Registrations {
@@ -29,8 +29,8 @@ public:
     Registrations(Device& device, FailedMember where) : device_(device), where_(where) {}
 
     void set_communicator(const NcclApi& nccl, NcclCommunicator communicator);
-    /// Registers what the batch needs, before its calls. Returns false if this is not possible yet, because the device
-    /// still works with memory whose registration must end; then call this function again later.
+    /// Registers the memory that the batch needs. Call this before the batch's calls of NCCL. Returns false if the
+    /// device still works with memory whose registration must end first. In that case, call this function again later.
     [[nodiscard]] Result<bool> prepare(std::span<const TensorMemory> memory);
     /// Records that a batch was launched. `end` is the event after the batch's work. It also comes after the work of
     /// all earlier batches.
@@ -38,7 +38,7 @@ public:
     /// Ends all registrations if the device has done all batches. If the device has not, NCCL ends the registrations
     /// together with the communicator.
     void end() noexcept;
-    /// Keeps the memory for ever. Call this if NCCL may use the memory although the communicator has ended.
+    /// Keeps the memory for ever. Call this if NCCL may still use the memory after the communicator has ended.
     void keep_for_ever() noexcept;
 
 private:

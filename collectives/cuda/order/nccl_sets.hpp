@@ -37,7 +37,8 @@ public:
     /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to
     /// begin an order. Returns facts about these other sets. Only decide() says whether the added set has an order.
     /// Until then, the set counts as a set with an order if there are other sets or `expects_others` is true, because
-    /// its members then use NCCL with an order or not at all. Otherwise it counts as a set without an order.
+    /// in that case its members either use NCCL with an order or do not use NCCL. Otherwise it counts as a set without
+    /// an order.
     [[nodiscard]] Others add(const Use& use, bool expects_others);
     /// Records that the members of the set have decided to use NCCL, with or without a launch order.
     void decide(const void* owner, bool has_order);

@@ -23,16 +23,16 @@ namespace rueda::collectives::cuda {
 ///     waiting    batches of other sets go first
 ///     entered    the task is done, and the batch keeps its place until leave()
 ///
-/// Why the members may have to wait for each other ("meet") first: a batch that was entered on one member can hold back
-/// the batches of other sets on this member's device, until the members have exchanged their proposals. So until then,
-/// no other member may be blocked in a wait for a device. This cannot happen if the set's last batch was done as soon
-/// as its work was launched. After any other batch, the members meet.
+/// The members may have to wait for each other ("meet") before they enter a batch. The reason: a batch that one member
+/// has entered can hold back the batches of other sets on this member's device, until the members have exchanged their
+/// proposals. Until then, no other member may be blocked in a wait for a device. This cannot happen if the set's last
+/// batch was done as soon as its work was launched. After any other batch, the members meet.
 ///
 /// Threads: one at a time.
 class OrderTask final : public Task {
 public:
-    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` is NcclSets::Use::owner of this
-    /// rank's entry for the set in `sets`.
+    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` identifies this rank's entry in
+    /// `sets`: it is the field `owner` of the entry (NcclSets::Use).
     OrderTask(std::shared_ptr<LaunchOrder> order, std::shared_ptr<NcclSets> sets, const void* use, Communicator& host,
               int device, std::int32_t set)
         : order_(std::move(order)), sets_(std::move(sets)), use_(use), host_(host), device_(device), set_(set) {}

@@ -69,10 +69,11 @@ private:
     const std::shared_ptr<NcclSets> sets_ = std::make_shared<NcclSets>();
     const std::shared_ptr<LaunchOrder> order_ = std::make_shared<LaunchOrder>();
     const std::shared_ptr<ProgramMemory> memory_ = std::make_shared<ProgramMemory>();
-    std::mutex mutex_;  // guards the next two members
+    std::mutex mutex_;  // guards `devices_` and `ipc_devices_`
     std::map<int, std::shared_ptr<StagingDevice>> devices_;
     std::map<int, std::shared_ptr<IpcDevice>> ipc_devices_;
-    // Guards the next member. A thread holds it while NCCL is opened, which takes long, so it guards nothing else.
+    // Guards only `nccl_`. A thread holds this mutex while it opens NCCL, which takes long, so the mutex guards nothing
+    // else.
     std::mutex nccl_mutex_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
 };

@@ -217,8 +217,8 @@ void SetCommunicator::say_nccl(const Decision& decision) const {
     }
 }
 
-/// Writes one line for the whole job, because all members have the same reason. The line says why CUDA IPC is not used
-/// only if the setting asks for CUDA IPC.
+/// Writes one line for the whole job, because all members have the same reason. If the setting asks for CUDA IPC, the
+/// line also says why CUDA IPC is not used.
 void SetCommunicator::say(const Decision& decision) const {
     const bool is_wanted = set_.path == DevicePath::host || (set_.path == DevicePath::ipc && decision.uses_ipc);
     const auto& line = is_wanted ? parts_.note : parts_.warn;
@@ -274,7 +274,8 @@ bool SetCommunicator::is_time_for_offers(const DeviceBatch& batch) {
     return may_change_ && !batch.segments.empty() && ++batches_ % parts_.order_interval == 0;
 }
 
-/// Begins an allgather of new offers, as the engine did before the first batch.
+/// Begins an allgather of new offers (what each member tells the others about its device and its NCCL), as the engine
+/// did before the first batch.
 void SetCommunicator::begin_offers(const DeviceBatch& batch) {
     joining_ = batch;
     offers_.own.assign(1, offer());
@@ -293,8 +294,8 @@ void SetCommunicator::begin_offers(const DeviceBatch& batch) {
     task_.is_joining_ = true;
 }
 
-/// Continues the exchange of new offers. Returns `done` when the members have decided again and are connected. After a
-/// failure, failed() returns the reason.
+/// Continues the exchange of new offers. Returns `done` when the members have decided again how their tensors move, and
+/// are connected. After a failure, failed() returns the reason.
 StepResult SetCommunicator::step_offers(StepWork& work) {
     if (offers_.task != nullptr) {
         const StepResult result = offers_.task->step();
@@ -348,10 +349,10 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
 }
 
 /// Begins to give the batch a place in the order of all process sets, or to ask the other members whether it needs a
-/// place. Returns whether the batch must wait for this. A batch without tensors need not wait, because NCCL has nothing
-/// to do for it. If a part of the batch is staged (moved through the host's memory), this member has just allocated
-/// pinned memory, and the driver may have made it wait for the device. Therefore the members wait for each other before
-/// such a batch, too.
+/// place. Returns whether the batch must wait until this is done. A batch without tensors need not wait, because NCCL
+/// has nothing to do for it. If a part of the batch is staged (moved through the host's memory), this member has just
+/// allocated pinned memory, and the driver may have made it wait for the device. Therefore the members wait for each
+/// other before such a batch, too.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
     using First = OrderTask::First;
     if (set_.members == 1 || batch.segments.empty()) {
@@ -381,8 +382,8 @@ LaunchPhase SetCommunicator::launch_phase() const {
     return task_.nccl_ != nullptr ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
-/// If NCCL moved a part of the batch, the result names NCCL, even if other tensors moved through the host's memory: the
-/// host's part of that work has ended.
+/// If NCCL moved a part of the batch, the result names NCCL, even if other tensors moved through the host's memory. The
+/// reason: the host has already done its part of the work for those tensors.
 DeviceCall SetCommunicator::last_call() const {
     if (nccl_took_part_) {
         return parts_.nccl->last_call();
@@ -390,10 +391,10 @@ DeviceCall SetCommunicator::last_call() const {
     return ipc_took_part_ ? DeviceCall::peer_kernels : DeviceCall::copies;
 }
 
-/// Returns an event after the work of the last batch and of all earlier batches: the tensors of a group can be in
-/// several batches, and the caller waits only for the last one. NCCL, CUDA IPC and `staged_` each have a stream of
-/// their own. A stream that has no work of the last batch may still have work of an earlier batch, so the event covers
-/// all three streams.
+/// Returns an event that comes after the work of the last batch and of all earlier batches. The earlier batches matter:
+/// the tensors of a group can be in several batches, and the caller waits only for the last one. NCCL, CUDA IPC and
+/// `staged_` each have a stream of their own. A stream that has no work of the last batch may still have work of an
+/// earlier batch, so the event covers all three streams.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;

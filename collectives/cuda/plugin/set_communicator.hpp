@@ -21,8 +21,9 @@
 
 namespace rueda::collectives::cuda {
 
-/// Moves the tensors of one process set. After the exchange of the offers, all members know whether NCCL connects them.
-/// If it does, NCCL gets all tensors that it can reduce. All other tensors move through the host's memory.
+/// Moves the tensors of one process set. The members first exchange offers: each tells the others about its device and
+/// its NCCL. After that, all members know whether NCCL connects them. If it does, NCCL gets all tensors that it can
+/// reduce. All other tensors move through the host's memory.
 ///
 /// Another set without a launch order (NcclSets) can keep this set from using NCCL. The members of this set then
 /// exchange their offers again, in the task of every kOrderInterval-th batch, and connect by NCCL as soon as they can.
@@ -150,7 +151,7 @@ private:
     bool may_lag_ = true;
     Status refusal_;
     std::optional<IpcTask> ipc_;     // empty if the members' offers show that the members cannot share memory
-    bool has_said_refusal_ = false;  // whether the log has the line of say_refusal()
+    bool has_said_refusal_ = false;  // whether say_refusal() has written its line to the log
     StagedTask staged_;
     OrderTask order_;
     SetTask task_;

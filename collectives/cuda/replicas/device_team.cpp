@@ -19,8 +19,8 @@ constexpr std::size_t kTeamAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kTeamAlignment - 1) / kTeamAlignment * kTeamAlignment; }
 
-/// Enables the access of a device, whose context is current, to the memory of another one. Returns false if the devices
-/// have no such access.
+/// Gives the device whose context is current access to the memory of another device. Returns false if the devices do
+/// not support this.
 bool can_reach(const Device& device, const Device& other) {
     const CudaApi& api = device.api();
     CudaDevice handle = 0;
@@ -316,7 +316,7 @@ Status CudaDeviceTeam::copy_within_homes(const TeamTensor& tensor) {
         const std::byte* const from = tensor.replicas[home.first()];
         for (const std::size_t replica : std::span(home.replicas).subspan(1)) {
             std::byte* const to = tensor.replicas[replica];
-            if (to != from) {  // replicas on one device may share their parameters
+            if (to != from) {  // equal if the replicas on this device share their parameters
                 RUEDA_RETURN_IF_FAILED(copy(home, to, home, from, home, tensor.bytes()));
             }
         }

@@ -32,8 +32,9 @@ struct TeamPart {
 /// StagingDevice::Stream::replicas, so all teams of a process share it.
 ///
 /// The driver copies the parts of other devices' tensors into scratch memory, and a kernel adds them up there. Kernels
-/// do not read the memory of other devices, because this does not always work: if a program allocates memory with the
-/// driver's virtual memory interface, other devices can copy it, but cannot read it without further calls.
+/// do not read the memory of other devices, because this does not always work. If a program allocates memory with the
+/// driver's virtual memory interface, other devices can copy this memory, but they cannot read it without further
+/// calls.
 class CudaDeviceTeam final : public DeviceTeam {
 public:
     /// Tensors of at least this size are divided among the devices. docs/design/0027-replicas.md has the reason.
@@ -90,7 +91,7 @@ private:
     std::vector<Home> homes_;           // the devices with replicas; the first one has replica 0
     std::vector<std::size_t> home_of_;  // for each replica: the index in `homes_` of its device
 
-    /// Guards the next member. A thread also holds it while it puts work into the streams, because the copies into the
+    /// Guards `ready_`. A thread also holds this mutex while it puts work into the streams, because the copies into the
     /// scratch memory, the kernel and the copy of its result belong together. Such a thread takes only the locks of the
     /// driver and of Device.
     std::mutex mutex_;

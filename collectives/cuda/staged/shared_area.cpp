@@ -85,7 +85,8 @@ void SharedArea::allocate() {
     }
     own_ = block.value().memory;
     place_ = block.value().offset + 1;
-    // Relaxed is enough: the members exchange the places of the areas only afterwards, so all members see this value.
+    // A relaxed store is enough: the members exchange the places of their areas only after this store, so all members
+    // see the value.
     header_of(own_).copied_in.store(0, std::memory_order_relaxed);
 }
 

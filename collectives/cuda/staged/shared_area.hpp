@@ -18,9 +18,9 @@ namespace rueda::collectives::cuda {
 /// the blocks of all members, so it needs no copy between pinned memory and shared memory.
 ///
 /// Each member has one area: a page with a counter, and then the blocks. A piece that uses the area has a number, which
-/// is the same on all members, and the number says which block it has. The counter is the number of the last piece that
-/// this member has copied into its area. Before the CPU of a member reduces a piece, the member must read the counters
-/// of all members, because the inputs of all members must be in their blocks.
+/// is the same on all members. The number determines the piece's block. The counter is the number of the last piece
+/// that this member has copied into its area. Before the CPU of a member reduces a piece, the member reads the counters
+/// of all members, to make sure that the inputs of all members are in their blocks.
 ///
 /// Members use their areas only if all members have one.
 ///
@@ -78,7 +78,7 @@ private:
     const std::size_t blocks_;
     bool was_asked_ = false;
     std::byte* own_ = nullptr;
-    std::uint64_t place_ = 0;  // the offset of the area, plus 1; 0: this member has none
+    std::uint64_t place_ = 0;  // the offset of this member's area, plus 1; 0 if this member has no area
     bool is_connected_ = false;
     bool is_left_ = false;
     // The areas of all members, in this rank's mapping; empty if the members use no areas.

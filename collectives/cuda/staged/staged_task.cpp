@@ -56,7 +56,8 @@ StepResult StagedTask::step() {
 }
 
 LaunchPhase StagedTask::phase() const {
-    // The first batch does not look at its inputs before the members have exchanged where their areas are.
+    // In the first batch, the members first exchange where their areas are. Only then does the batch look at its
+    // inputs.
     if (inner_ == nullptr && !ready_.were_done()) {
         return LaunchPhase::waits_for_inputs;
     }
@@ -143,8 +144,8 @@ Status StagedTask::return_blocks() {
 }
 
 /// Gives the block of a piece back, so that another piece can use it. `number` is not 0 if the block is in the shared
-/// area. There is nothing to do for such a block, because its place follows from the piece's number, and at most
-/// kBlocks pieces are in progress.
+/// area. There is nothing to do for such a block: its place follows from the piece's number, and at most kBlocks pieces
+/// are in progress, so two pieces never use the same block.
 void StagedTask::return_block(const PinnedBlock& block, std::uint64_t number) {
     if (number != 0) {
         return;
@@ -156,8 +157,8 @@ void StagedTask::return_block(const PinnedBlock& block, std::uint64_t number) {
     }
 }
 
-/// Whether the next piece may take a block. A piece that is larger than the limit must be the only piece, so that an
-/// operation that cannot be divided needs the memory of only one block.
+/// Whether the next piece may take a block. A piece that is larger than the limit waits until no other piece is in
+/// progress. So an operation that cannot be divided needs the memory of only one block.
 bool StagedTask::may_take_block() const {
     const std::size_t used = stages_.size() + leaving_.size();
     return plan_.pieces[copied_in_].bytes > piece_bytes_ ? used == 0 : used < kBlocks;
@@ -173,7 +174,7 @@ void StagedTask::reserve() {
     }
 }
 
-/// For each size, takes one block for each piece of this size that can be in progress at the same time.
+/// For each size of pieces, takes as many blocks as pieces of this size can be in progress at the same time.
 Status StagedTask::take_all_blocks() {
     std::map<std::size_t, std::size_t> taken;  // the number of blocks by size
     for (const StagedPiece& piece : plan_.pieces) {
@@ -219,8 +220,8 @@ std::span<const StagedPart> StagedTask::parts_of(const StagedPiece& piece) const
     return std::span(plan_.parts).subspan(piece.first, piece.parts);
 }
 
-/// Puts the copies of a piece into the stream of their direction, and an event behind them. If there are no copies, the
-/// event stays null.
+/// Puts the copies of a piece into the stream of their direction (to the host or to the device), and an event behind
+/// them. If there are no copies, the event stays null.
 Status StagedTask::copy(Direction direction, const StagedPiece& piece, const PinnedBlock& block,
                         DeviceEventPtr& event) {
     Device& device = device_->device();

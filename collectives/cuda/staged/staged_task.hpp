@@ -35,7 +35,7 @@ namespace rueda::collectives::cuda {
 /// batches of several process sets cannot block each other, whatever their order on each rank is.
 ///
 /// The host asks the driver whether events were reached, and never waits for them. The copies begin only when the
-/// tensors' ready events are reached. After an abort, the device therefore has at most a few copies to do, and not work
+/// tensors' ready events are reached. After an abort, the device therefore has at most a few copies to do, and no work
 /// that waits for other members.
 ///
 /// Threads: one at a time.
@@ -83,7 +83,7 @@ public:
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
 
 private:
-    using Direction = StagingDevice::Stream;  // only to_host and to_device are used
+    using Direction = StagingDevice::Stream;  // of these values, only to_host and to_device are used
     /// A piece that is being copied in, or that is on the CPU.
     struct Stage {
         PinnedBlock block{};
@@ -146,8 +146,8 @@ private:
     std::uint64_t own_place_ = 0;
     std::vector<std::uint64_t> places_;
     std::vector<std::int64_t> ones_;
-    bool waits_for_members_ = false;  // whether this member's input of the first piece in `stages_` is copied in, but
-                                      // not the inputs of all members
+    bool waits_for_members_ = false;  // whether the first piece in `stages_` has this member's input already, but still
+                                      // waits for inputs of other members
     std::uint64_t area_pieces_ = 0;   // the number of the last piece in the area
 };
 

@@ -17,7 +17,7 @@
 
 namespace rueda::collectives::cuda {
 
-/// Pinned memory of the host, which the device can copy from and to without waits of the host.
+/// Pinned memory of the host. The device can copy from and to it without making the host wait.
 struct PinnedBlock {
     std::byte* memory = nullptr;
     std::size_t bytes = 0;

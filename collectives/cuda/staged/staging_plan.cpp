@@ -138,7 +138,7 @@ StagedPart StagingPlanner::part_of(std::size_t tensor, std::uint64_t first, std:
             part.has_input = true;
             part.has_output = is_root;
             break;
-        default:  // an allreduce; a member that has joined has neither input nor output
+        default:  // an allreduce; a member that has called join() has neither input nor output
             part.device_input = input;
             part.device_output = output;
             part.has_input = input != nullptr;

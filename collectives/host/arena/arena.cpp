@@ -225,7 +225,7 @@ void Arena::detach_head() {
         to.pid.store(from.pid.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.global_rank.store(from.global_rank.load(std::memory_order_relaxed), std::memory_order_relaxed);
         to.process_start.store(from.process_start.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        // All ranks get the state `left`, because it no longer matters to this process when the other ranks end.
+        // All ranks get the state `left`: from now on, the end of another rank is no failure for this process.
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
     // UCX replaces the C library's mremap() by a function that drops the new address, so that the block would move to

@@ -37,17 +37,17 @@ struct ArenaPlan {
 /// How far a rank has come in moving bytes. All counts are over all batches of the process set. Each rank has its own
 /// cache line, and only that rank writes it. In the comments below, "this rank" is the rank that writes.
 struct alignas(base::kCacheLine) Progress {
-    std::atomic<std::uint64_t> staged{0};    ///< number of chunks of which this rank's input lies in its cells (its
+    std::atomic<std::uint64_t> staged{0};    ///< number of chunks whose input this rank has copied to its cells (its
                                              ///< buffers in the arena)
-    std::atomic<std::uint64_t> combined{0};  ///< several hosts only: number of pieces whose inputs this rank has
-                                             ///< combined for its host
+    std::atomic<std::uint64_t> combined{0};  ///< number of pieces whose inputs this rank has combined for its host
+                                             ///< (only on several hosts)
     std::atomic<std::uint64_t> reduced{0};   ///< number of chunks in which this rank has combined its share
     std::atomic<std::uint64_t> fetched{0};   ///< number of chunks for which this rank no longer reads any other rank's
                                              ///< memory
     std::atomic<std::uint64_t> resident{0};  ///< number of batches in which this rank has combined its share of the
                                              ///< tensors in shared memory
-    std::atomic<std::uint64_t> ended{0};     ///< several hosts only: number of batches for which this rank no longer
-                                             ///< reads any rank's buffers
+    std::atomic<std::uint64_t> ended{0};     ///< number of batches for which this rank no longer reads any rank's
+                                             ///< buffers (only on several hosts)
 };
 static_assert(sizeof(Progress) == base::kCacheLine);
 

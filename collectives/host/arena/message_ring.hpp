@@ -76,7 +76,7 @@ public:
                     return static_cast<std::byte*>(nullptr);
                 }
                 // If the reader still sees 1 in `starved`, it wakes a writer that does not wait, which does no harm. So
-                // relaxed is enough.
+                // a relaxed store is enough.
                 state_->starved.store(0, std::memory_order_relaxed);
             }
         }

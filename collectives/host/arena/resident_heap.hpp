@@ -41,8 +41,8 @@ public:
     /// the descriptor of the shared memory, which only the heap uses. Blocks in use stay valid and may be freed later.
     void end();
     /// Call this function after end(). After quarantine() it does nothing, until end_quarantine() was called. Otherwise
-    /// it calls Arena::release() for everything except the blocks in use. When such a block is freed, its memory is
-    /// released too.
+    /// it calls Arena::release() for everything except the blocks in use. When a block that is still in use is freed
+    /// later, its memory is released too.
     void release();
 
     /// Whether `memory` must be freed by this heap's deallocate(). Before release(), this is true for every address in
@@ -64,7 +64,7 @@ private:
     std::shared_ptr<Arena> arena_;
     std::uint64_t limit_bytes_;
     mutable std::mutex mutex_;
-    std::map<std::uint64_t, std::uint64_t> free_;    // offset → bytes; neighbouring free ranges are merged
+    std::map<std::uint64_t, std::uint64_t> free_;    // free ranges, offset → bytes; neighbouring ranges are merged
     std::map<std::uint64_t, std::uint64_t> blocks_;  // offset → bytes
     std::uint64_t used_bytes_ = 0;
     std::uint64_t touched_end_ = 0;  // all pages below this offset were allocated at least once

@@ -52,9 +52,9 @@ public:
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
     /// Whether the last announced operation waits for a call of finish_at_once().
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
-    /// Returns true if another member may announce the same operation directly, although this rank uses the slot's
-    /// counter. The members may decide differently: each member decides by its own memory and its own number of rows
-    /// whether it sends its input with the announcement.
+    /// Returns true if another member may announce the same operation directly, although this rank counts its
+    /// announcement in the slot. Each member decides for itself whether it sends its input with the announcement: this
+    /// depends on the kind of its memory and on its number of rows.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
     /// Removes and returns the operation. The caller must then count the announcement in the slot's counter, or end the
     /// operation.
@@ -72,9 +72,10 @@ public:
     /// asleep and then calls any(). Either the thread sees the operation, or the announcing thread sees the mark and
     /// wakes it.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
-    /// Checks whether the operation can be completed. There must be such an operation. If all members have announced it
-    /// directly, this function executes and ends the operation. If the result is `withdrawn`, the caller must call
-    /// withdraw() and count the announcement in the slot's counter. `last_position`: see look_at_direct().
+    /// Checks whether the directly announced operation can be completed. This rank must have announced one. If all
+    /// members have announced it directly, this function executes and ends the operation. If the result is `withdrawn`,
+    /// the caller must call withdraw() and count the announcement in the slot's counter. `last_position`: see
+    /// look_at_direct().
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
     /// Records the log position of the *closing* entry, which says that a rank has shut down. A member that has read
     /// this entry announces nothing more.

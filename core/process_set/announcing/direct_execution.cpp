@@ -41,7 +41,7 @@ Status DirectExecution::run(TensorEntry& entry) {
             return exchange(entry);
         case Operation::barrier:
         case Operation::join:
-        case Operation::group:  // has no elements, so it is never announced directly
+        case Operation::group:  // this operation has no elements, so it is never announced directly
             break;
     }
     return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);

@@ -33,7 +33,7 @@ void Announcer::tell_deferred_count() {
 }
 
 /// Publishes the name of the first announcement that waits for room in the mailbox, because other ranks cannot see the
-/// queue. Their stall monitors read this name. The caller holds the enqueue lock.
+/// queue. The stall monitors of the other ranks read this name. The caller holds the enqueue lock.
 void Announcer::tell_deferred() {
     tell_deferred_count();
     auto& mailbox = memory_.mailbox(view_.rank);
@@ -95,8 +95,8 @@ void Announcer::announce_shutdown() {
     }
     shut_down_posted_ = true;
     fail_deferred(reasons_.shut_down_here());
-    // The registrar must call the operations that all ranks announced before the shutdown. So these requests are posted
-    // before the shutdown.
+    // The registrar must call the operations that all ranks announced before the shutdown. So the requests for these
+    // operations are posted before the shutdown.
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }

@@ -197,8 +197,7 @@ Status CalledBatch::take_splits() {
 void CalledBatch::own_splits(std::vector<std::int64_t>& splits) const {
     const std::size_t size = view_.set_size;
     if (splits_.size() != size * size || !view_.extent().has_splits()) {
-        splits = splits_;  // for several hosts, `splits_` holds only this rank's splits, in the form that `splits`
-                           // needs
+        splits = splits_;  // on several hosts, `splits_` holds only this rank's splits, so a copy is enough
         return;
     }
     splits.clear();

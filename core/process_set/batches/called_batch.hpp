@@ -67,7 +67,7 @@ public:
         std::span<std::int64_t> from;  ///< the numbers of rows that come from each member; the communicator fills this
     };
     [[nodiscard]] Splits begin_splits();
-    /// Call this after `from` was filled. Afterwards the batch can be executed.
+    /// Call this when the communicator has filled Splits::from. Afterwards the batch can be executed.
     [[nodiscard]] Status take_splits();
 
     /// Frees the memory. Call this when no further batch will begin.

@@ -98,7 +98,7 @@ private:
         collectives::DeviceEventPtr end{};
         std::vector<collectives::DeviceEventPtr> inputs{};  // events of earlier work of the program, for which this
                                                             // batch waits
-        std::vector<collectives::TensorMemory> memory{};    // the memory that the device uses until `end`
+        std::vector<collectives::TensorMemory> memory{};    // the memory that the device uses until the event `end`
         std::int64_t looked_ns = 0;            // when this rank last checked `inputs`, or when the batch was launched
         std::vector<std::uint64_t> records{};  // the numbers of the operations in the flight recorder
         // the operations' completions; an operation for which no caller waits has none

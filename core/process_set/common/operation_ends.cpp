@@ -26,7 +26,7 @@ Completion* OperationEnds::launch(TensorEntry& entry) {
     note_finished(entry);
     recording_.launched(entry, base::ticks_now());
     entry.request.device.reset();  // gives back the event that says when the input is ready
-    // This release store pairs with the next submit of this name. That submit may come from now on.
+    // From now on, a caller may submit this name again. This release store pairs with the load in that submit.
     entry.pending.store(false, std::memory_order_release);
     return completion;
 }
@@ -46,7 +46,7 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
         }
     }
     recording_.ended(entry, status.code(), ticks);
-    // This release store pairs with the next submit of this name. That submit may come from now on.
+    // From now on, a caller may submit this name again. This release store pairs with the load in that submit.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();
     // this rank announced the operation only because it has joined, so none of its callers waits for it

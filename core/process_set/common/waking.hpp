@@ -40,8 +40,8 @@ public:
             });
     }
 
-    /// Wakes the members that announced the same operation directly. Call this when this rank has published an
-    /// announcement that is not direct.
+    /// Wakes the members that announced the operation in `slot` and `generation` directly. Call this when this rank has
+    /// announced the same operation, but not directly.
     void ring_direct_waiters(std::uint32_t slot, std::uint64_t generation) const {
         core::ring_direct_waiters(
             memory_, rank_, slot, generation, [this](std::uint32_t member) -> auto& { return attention_of(member); });

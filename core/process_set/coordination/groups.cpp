@@ -99,7 +99,8 @@ TensorEntry& Groups::start_number(std::string_view group, std::size_t members, b
                                   Urgency urgency) {
     completion.add_members(1);
     if (!fits) {
-        // adds −`members` (in unsigned arithmetic), because these members will not be started
+        // subtracts `members` (in unsigned arithmetic) from the number of awaited operations, because these members
+        // will not be started
         completion.add_members(~static_cast<std::uint32_t>(members) + 1);
     }
     Request count;
@@ -118,7 +119,7 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members of the group must wait until the log has called the operation that announces their number. They
-/// must wait if this operation has no slot yet. It may never get a slot, and then no rank would learn how many members
+/// must wait if this operation has no slot yet. If the operation never got a slot, no rank would learn how many members
 /// the other ranks have. All ranks decide in the same way. On one host, either all ranks have a slot for this
 /// operation, or no rank has one. On several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
@@ -187,8 +188,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     return {};
 }
 
-/// Checks that every number of members is possible. If another rank's group has more members than this rank's, that
-/// rank may use longer names for them. This rank has not yet checked whether these names are too long.
+/// Checks that the number of members of every rank is possible. If another rank's group has more members than this
+/// rank's group, the names of its members may be longer. This rank has not checked the length of such names before.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||

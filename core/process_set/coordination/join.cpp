@@ -80,9 +80,9 @@ bool Join::turn() {
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
     if (position != looked_at_ || announced != announced_seen_) {
-        // Another member may have announced an operation directly before it saw that this rank joined, and then it did
-        // not notify this rank. So when this rank looks for announcements for the first time, it also reads all stamps
-        // (the words that publish announcements).
+        // Another member may have announced an operation directly before it saw that this rank joined. In this case it
+        // did not notify this rank. So when this rank looks for announcements for the first time, it also reads all
+        // stamps (the words that publish announcements).
         moved = stand_in_for_new(/*look_at_places=*/looked_at_ == kNeverLooked);
         looked_at_ = position;
         announced_seen_ = announced;
@@ -224,10 +224,10 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether a caller of this rank will lead to an announcement of `name`. `name` is an operation that compares what the
-/// ranks found when they checked another operation. If a caller of this rank started the checked operation, and the
-/// operation was still pending when the rank joined, this rank announces its own finding later. So it must not announce
-/// the comparison without a finding now.
+/// Whether this rank will announce `name` with a finding of its own. `name` is an operation that compares what the
+/// ranks found when they checked another operation. The result is true if a caller of this rank started the checked
+/// operation, and this operation was still pending when the rank joined. In this case the rank must not announce the
+/// comparison without a finding now.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {
@@ -268,8 +268,8 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
     // the number of elements, as in Request::count
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
-    // If the operation announces a group's number of members, the tensor's first dimension holds this number. It may
-    // differ between ranks.
+    // If the operation announces a group's number of members, the tensor's first dimension holds this number. The
+    // number may differ between ranks.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
     if (usable && count > 0) {
         const std::span extents(metadata.shape, metadata.ndim);

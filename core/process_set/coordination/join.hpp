@@ -102,7 +102,7 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
 
-    // The following members are used under the enqueue lock, except the atomic ones.
+    // The fields below are used under the enqueue lock, except the atomic fields.
     Completion* completion_ = nullptr;  // the completion of the join in progress
     bool is_counted_ = true;            // whether averages count this rank
     bool has_joined_ = false;           // true if this rank's bit in SetHeader::joined is set

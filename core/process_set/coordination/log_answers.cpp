@@ -93,9 +93,9 @@ bool LogAnswers::follow(const Entry& entry) {
 
 /// Whether this rank must wait before it reads on past the log entry at `position`. This entry retires the slot in
 /// which this rank has announced an operation directly. If all members announced the operation directly, all of them
-/// complete it. But a member that reads this entry before it announces the operation announces it by name instead. This
-/// rank knows which of the two cases it is when every member has either announced the operation or read the entry.
-/// Until that time this rank reads no further entries, because the slot must not be reused.
+/// complete it. But a member may read this entry first and announce the operation later. It then announces the
+/// operation by name. This rank knows which of the two cases it is when every member has either announced the operation
+/// or read the entry. Until that time this rank reads no further entries, because the slot must not be reused.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;

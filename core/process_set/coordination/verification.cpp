@@ -91,7 +91,8 @@ bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    // the number of dimensions is 2, so that is_size_of_group() does not take this for the number of members of a group
+    // the number of dimensions is 2, so that is_size_of_group() does not take this tensor for the number of members of
+    // a group
     request.metadata.ndim = 2;
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);

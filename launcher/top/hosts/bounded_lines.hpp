@@ -28,7 +28,7 @@ public:
             if (end == std::string_view::npos) {
                 return true;
             }
-            if (line_.ends_with('\r')) {  // a terminal between the hosts adds this character at the end of each line
+            if (line_.ends_with('\r')) {  // a terminal between the hosts adds '\r' at the end of each line
                 line_.pop_back();
             }
             on_line(line_);

@@ -127,7 +127,7 @@ Status find_named_hosts(TopOptions& options) {
     return read_jobs(options.job, options.question);
 }
 
-/// Fills in those members of options.question that are computed from other options.
+/// Fills in those fields of options.question that are computed from other options.
 Status read_question(TopOptions& options) {
     if (!options.ssh_port_text.empty()) {
         constexpr int kMostPort = 65535;

@@ -52,7 +52,7 @@ _LONGEST_TEXT = 60_000
 #: much of the end as fits. (A traceback ends with the innermost function and the exception.)
 _BEGIN_OF_TEXT = 5_000
 _OMISSION = b"\n[...]\n"
-#: An acknowledgement has at most this number of slots.
+#: An acknowledgement names at most this number of slots.
 _MOST_SLOTS = 256
 
 

@@ -44,10 +44,10 @@ class Decode:
             column of weights.
         threads: the number of threads. 0: as many as there are usable cores, at most 8. After init(), the ranks of a
             host divide the cores: 0 then stands for rueda.threads_per_rank(), at most 8.
-        malformed_limit: if the function raises an exception for a file, the file is left out. This is the largest
-            number of different files that are left out; the next file for which the function raises is an error. A file
-            that is left out in several epochs counts once. As long as every file so far was left out, a batch has only
-            the column "name" (and that of weights), because the shapes of the other columns are unknown.
+        malformed_limit: if the function raises an exception for a file, the file is left out. ``malformed_limit`` is
+            the largest number of different files that are left out; the next file for which the function raises is an
+            error. A file that is left out in several epochs counts once. As long as every file so far was left out, a
+            batch has only the column "name" (and that of weights), because the shapes of the other columns are unknown.
 
     Attributes:
         left_out: how often a file was left out, in all epochs together.

@@ -118,14 +118,15 @@ class MappedBatches:
         self._weights = weights
         self._warnings: list[str] = []  # at most one line
         self._ahead = ahead
-        self._description = _native.data_describe(pipeline)  # the description after the last batch that next() returned
+        # The description of the pipeline after the last batch that next() returned.
+        self._description = _native.data_describe(pipeline)
         self._mapping = 0.0  # the seconds that the map functions took for the batches that next() returned
         self._mapping_ahead = 0.0  # the seconds that the map functions took for all batches of _produce()
         self._waited = 0.0  # the seconds that the consumer spent in next()
         self._begin: float | None = None  # the time of the first call of next()
         self._failure: BaseException | None = None
         self._owner = os.getpid()
-        # The condition guards the members below. next() waits for a batch, which _work() appends; _work() waits for
+        # The condition guards the attributes below. next() waits for a batch, which _work() appends; _work() waits for
         # room, which next() makes. begin_stop() wakes both.
         self._changed = threading.Condition()
         self._ready: collections.deque[_Mapped | BaseException] = collections.deque()
@@ -272,7 +273,7 @@ def summarize(counts: dict[str, float], library_waited: float, slowest: str, is_
     waited, mapping = counts["consumer_waited"], counts["python_mapping"]
     if counts["batches"] == 0 or counts["seconds"] < 1:  # times as short as this say nothing (as in summary.cpp)
         slowest = ""
-    elif waited < 0.02 * seconds:  # so short a wait is the usual cost of handing over batches (as in summary.cpp)
+    elif waited < 0.02 * seconds:  # so short a wait is the usual cost of handing over a batch (as in summary.cpp)
         slowest = "the consumer is the slowest stage"
     elif mapping > library_waited:
         advice = "" if is_ahead else "; map_ahead would let a thread call them while the trainer works"

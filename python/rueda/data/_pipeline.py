@@ -31,14 +31,16 @@ def _whole(name: str, number: Any) -> int:
 
 
 def _sources_of(source: Source | Path | Sequence[Source | Path]) -> list[Source]:
-    """Returns the sources that the program has named. The source with content number i gets the index i."""
+    """Returns the sources that the program has named. Sources with content (memory()) are numbered from 0, and each
+    gets its number as its index."""
     listed = [source] if isinstance(source, Source | str | os.PathLike) else source
     if not isinstance(listed, Iterable):
         raise InvalidArgument(f"Pipeline: source is {source!r}; expected a path, a Source, or a list of these")
     listed = list(listed)
     patterns = [each for each in listed if not isinstance(each, Source)]
     if len(patterns) == len(listed):
-        return [files(*patterns)]  # one source, so that a file that matches two patterns is read only once
+        # All patterns form one source, so that a file that matches two patterns is read only once.
+        return [files(*patterns)]
     sources, contents = [], 0
     for each in listed:
         made = each if isinstance(each, Source) else files(each)
@@ -68,8 +70,8 @@ class Pipeline:
     Threads: one thread at a time may use a pipeline. Arrays may die in any thread.
 
     Args:
-        source: a pattern of files; or the result of files(), fifo(), sagemaker_channel() or memory(); or a list of
-            such patterns and sources, for example several FIFOs.
+        source: a pattern of files; or the result of files(), fifo(), sagemaker_channel() or memory(); or a list of such
+            patterns and sources, for example several FIFOs.
         format: Examples, Libsvm, Csv, Tfrecords, Lines, Safetensors or WholeFiles.
         batch: the number of samples in one step, over all ranks.
         rank, size: usually rueda.rank() and rueda.size(). This rank gets its part of each batch.
@@ -78,7 +80,8 @@ class Pipeline:
         seed: determines the order of the samples. It must be the same on every rank.
         epochs: the number of epochs. 0: the epochs never end. An epoch in which this rank gets no batch is a warning.
             It is no error, because other ranks may have batches in it. If ``epochs`` is 0 and no source is a FIFO, 100
-            of them in a row within 10 s raise InvalidArgument, because a loop that waits for a batch would never end.
+            such epochs in a row within 10 s raise InvalidArgument, because a loop that waits for a batch would never
+            end.
         remainder: what happens to the last samples of an epoch if they do not fill a batch. "keep": they form a smaller
             batch. "drop": they are left out. "pad": this rank's part of the batch is filled up with rows of zeros and
             empty texts, so all batches have the same number of rows. Rows in place of malformed records are padding,
@@ -99,11 +102,10 @@ class Pipeline:
             library's threads, without the GIL. The other functions are called for one batch after the other.
         memory: "ordinary", "resident" or "pinned". With "resident", the arrays lie in memory that all ranks of the host
             share, as arrays of rueda.empty() do. Operations use these arrays without copying them first. Needs
-            rueda.init().
-            With "pinned", the memory is registered with NVIDIA's driver, so that a GPU can copy from it while this
-            process goes on (``tensor.to("cuda", non_blocking=True)``). When the arrays of a batch have died, Rueda uses
-            the memory again only after the GPU has done the work that is then in its default stream. If another
-            stream copies, let the default stream wait for that stream while the arrays live.
+            rueda.init(). With "pinned", the memory is registered with NVIDIA's driver, so that a GPU can copy from it
+            while this process goes on (``tensor.to("cuda", non_blocking=True)``). When the arrays of a batch have died,
+            Rueda uses the memory again only after the GPU has done the work that is then in its default stream. If
+            another stream copies, let the default stream wait for that stream while the arrays live.
         device: with ``memory="pinned"``, the number of the GPU that takes the copies. The default is
             rueda.local_device() if rueda.init() was called, and otherwise 0. Rueda cannot check this number: if it is
             wrong, the pipeline may write into the memory while a GPU still copies from it.
@@ -217,8 +219,9 @@ class Pipeline:
         if self._functions:
             weights = self._options["weights"] if self._options["remainder"] == "pad" else None
             self._mapped = MappedBatches(self._pipeline, self._functions, self._map_ahead, weights)
-            # If the program drops the pipeline without close(), the thread must end. The thread refers only to the
-            # MappedBatches, so it does not keep the pipeline alive. At exit, _maps.py ends the thread.
+            # If the program drops the pipeline without close(), this finalizer ends the thread of map_ahead. The thread
+            # refers only to the MappedBatches, so it does not keep the pipeline alive. At exit, _maps.py ends the
+            # thread.
             self._finalizer = weakref.finalize(self, self._mapped.begin_stop)
             self._finalizer.atexit = False
 
@@ -327,7 +330,8 @@ class Pipeline:
             pipeline.close()
         """
         if self._finalizer is not None:
-            # Otherwise the finalizer would keep the MappedBatches alive, and with them the native pipeline.
+            # If the finalizer stayed registered, it would keep the MappedBatches alive, and with them the native
+            # pipeline.
             self._finalizer.detach()
             self._finalizer = None
         mapped, self._mapped = self._mapped, None

@@ -123,7 +123,7 @@ class Packer:
     def reserve(self, sizes: Sequence[int], description: int) -> None:
         """Takes a slot for the next batch that has room for arrays of these sizes and for their description."""
         if self._open is None:
-            # In the description, each array also has an offset.
+            # The description has 32 more bytes for each array, because it also contains the array's offset.
             needed = sum(_aligned(size) for size in sizes) + description + 32 * len(sizes)
             self._open = self._free_slot(max(needed, self._usual_size()))
 
@@ -182,7 +182,7 @@ class Packer:
             address = _address_of(array)
             given = next((one for one in self._given if one.begin <= address < one.end), None)
             if self._open is not None and given is not None:
-                # Any other array is copied later.
+                # An array that is not contiguous is copied later, like an array that empty() did not make.
                 if array.flags.c_contiguous and address + array.nbytes <= given.end:
                     places[name] = address - self._open.mapping.address
             elif any(0 <= address - mapping.address < mapping.size for mapping in self._mappings):

@@ -304,7 +304,8 @@ class Vocabulary:
 
             new_terms = colours.agree()
         """
-        # The lock is held until the end, because the merge would also forget counts that were added before it.
+        # The lock is held until the end. Otherwise texts could be counted between the two calls below, and the merge
+        # would forget these counts.
         with self._lock:
             mine = np.frombuffer(_native.vocabulary_unmerged(self._vocabulary), np.uint8)
             everyones = np.asarray(_collectives.allgather(mine, "rueda.data.vocabulary"))
@@ -372,8 +373,8 @@ class Vocabulary:
 
 
 def _counted_terms(name: str, column: Any, counted: int, rows: int) -> int | None:
-    """Returns how many terms of a column are in the first ``counted`` of its ``rows`` rows. With None, all rows count.
-    Rows of padding have no values in a ragged column of integers.
+    """Returns how many terms of a column are in the first ``counted`` of its ``rows`` rows. Returns None if all terms
+    count, because rows of padding have no terms. This is so for a ragged column of integers.
     """
     if isinstance(column, Ragged) and column.values.dtype != np.uint8:
         return None

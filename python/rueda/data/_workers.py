@@ -71,7 +71,7 @@ class Workers:
         self._on_death = on_death
         self._context = multiprocessing.get_context(start_method)
         self._epoch = 0
-        self._taken = [0] * task.count  # batches of this epoch that were taken from each worker
+        self._taken = [0] * task.count  # for each worker: how many of its batches of this epoch were taken
         self._failure: RuedaError | None = None
         self._closed = False
         self._owner = os.getpid()
@@ -85,7 +85,7 @@ class Workers:
 
     def _start(self) -> None:
         self._turn = 0
-        self._ended = [False] * self._task.count  # workers that have ended this epoch
+        self._ended = [False] * self._task.count  # for each worker: whether it has made all its batches of this epoch
         self._arrived: list[deque[Arrived]] = [deque() for _ in range(self._task.count)]
         self._deaths: list[WorkerDied | None] = [None] * self._task.count
         # For each worker: how many of its processes in a row died without handing over a batch.

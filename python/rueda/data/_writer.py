@@ -50,7 +50,7 @@ class _Column:
         self._width = int(np.prod(array.shape[1:], dtype=np.int64))
         if array.dtype.kind in "SUO":
             self._values, self._offsets = join_texts(array.ravel().tolist(), f"writing Examples: feature '{name}'")
-        elif self._width == 0:  # no sample has a value, so it is written as a ragged column
+        elif self._width == 0:  # no sample has a value, so the column is written as a ragged column
             self._values, self._offsets = _numbers(name, array).ravel(), np.zeros(self.rows + 1, np.int64)
         else:
             self._values = _numbers(name, array)

@@ -53,7 +53,7 @@ def operation_name(operation: str, name: str | None, number: int) -> str:
     """Returns the name of an operation whose exchange had the given name.
 
     If the caller gave no name, the ranks name the operation after the largest of their numbers. The ranks start
-    exchanges without a name in the same order, and each rank's numbers rise, so no two operations in flight get the
+    exchanges without a name in the same order, and each rank's numbers rise. So no two operations in flight get the
     same name. The ranks' numbers may differ, because a call that ended with a Mismatch takes a number only on some of
     the ranks.
     """
@@ -73,7 +73,7 @@ def check_name(process_set: int, name: str | None) -> None:
 
 
 class DeferredOperation:
-    """Has the methods of a Handle that this package needs.
+    """A handle of an operation that is started later. It has those methods of Handle that this package needs.
 
     The operation is started by the first thread that learns the sizes: a thread of Rueda, or a thread that waits.
 

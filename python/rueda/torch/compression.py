@@ -24,7 +24,7 @@ class Compressor:
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Returns the tensor to reduce in place of the given tensor, and a context for decompress()."""
+        """Returns the tensor that is reduced instead of the given tensor, and a context for decompress()."""
         raise NotImplementedError
 
     @staticmethod

@@ -140,17 +140,18 @@ class _Common(torch.optim.Optimizer):
         self._process_set = process_set
         self.backward_passes_per_step = backward_passes_per_step
         self._parameter_names = _names_of(self.param_groups, named_parameters)
-        #: For each parameter with a hook: how many backward passes are left until its gradient is reduced.
+        #: How many backward passes are left until the gradient is reduced, for each parameter with a hook.
         self._allreduce_delay: dict[Parameter, int] = {}
         self._hooks: list[Any] = []
-        #: For each parameter with a hook: its pending reduction, or None if more backward passes must come first.
+        #: The pending reduction of each parameter with a hook, or None if more backward passes must come first.
         self._handles: dict[Parameter, _Reduction | None] = {}
         self._warned: set[str] = set()
         _synchronize_before_unscaling()
 
     def _is_active(self) -> bool:
         """Returns True if gradients must be reduced, because there are other ranks."""
-        # size() raises NotInitialized if the job has ended. A rank of an elastic job may be alone only for a time.
+        # size() raises NotInitialized if the job has ended. In an elastic job, other ranks may join later even if this
+        # rank is alone now.
         there_are_others = _basics.size() > 1 or os.environ.get("HOROVOD_ELASTIC") == "1" or _native.is_elastic()
         included = self._process_set.included()
         if included is None:
@@ -233,7 +234,7 @@ class _Common(torch.optim.Optimizer):
         """Returns this optimizer's claim of the parameter's name. Claims are needed because the parameters of two
         models may have the same names.
 
-        This function decides only by the calls of the program whether the name is in use, and not by the progress of
+        Whether the name is in use depends only on the calls of the program. It does not depend on the progress of
         operations. All ranks therefore decide in the same way whether they make a new claim.
         """
         claim = self._claimed.get(parameter)
@@ -1110,7 +1111,7 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         groups = num_groups if groups is None else groups
     check_storage(gradient_storage)
     checked = _check_groups(groups)
-    # A rank of an elastic job may be alone for only a part of the job.
+    # In an elastic job, other ranks may join later even if this rank is alone now.
     by_adasum = op == Adasum and (_basics.size() > 1 or _native.is_elastic())
     if by_adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")

@@ -92,10 +92,10 @@ class BackupAndRestore:
     A resumed run computes the same values as an uninterrupted run under one condition. Everything that a step uses must
     be a function of the step's number, or must be in the model or the state. For data, there are two ways. You can use
     Sampler.at_step() with the same ``batch`` in every run. (``batch`` counts the samples of all ranks, so do not
-    multiply it by size().) Or you can put a Pipeline into the state, and take its next batch after the next step, as
-    ``zip(backup, batches)`` does. A batch that was taken before is already behind the saved position, and is skipped
-    after a resume. For random numbers, use ``seed``. The job may have another number of ranks than before. Sums of
-    gradients are then rounded in another order.
+    multiply it by size().) Or you can put a Pipeline into the state. In this case, take each batch only after the loop
+    has given the number of its step, as ``zip(backup, batches)`` does. If a batch is taken earlier, the saved position
+    already lies behind it, and a resumed job skips it. For random numbers, use ``seed``. The job may have another
+    number of ranks than before. Sums of gradients are then rounded in another order.
 
     Args:
         steps: the number of steps of the whole run.
@@ -164,7 +164,7 @@ class BackupAndRestore:
             return  # only rank 0 writes checkpoints, and its clock decides when
         if step + 1 == self._steps:
             with _lifecycle.busy("writing the last checkpoint"):  # other ranks may be waiting for rank 0
-                self.manager.wait()  # without this wait, the last checkpoint is skipped if another one is being written
+                self.manager.wait()  # otherwise the last save is skipped if an earlier one is still being written
                 self._save(step + 1)
                 self.manager.wait()
         elif self.manager.is_due(step + 1):

@@ -72,7 +72,7 @@ def open_checkpoint(path: bytes) -> Opened:
     """Opens one checkpoint.
 
     Raises:
-        InvalidArgument: it is damaged.
+        InvalidArgument: the checkpoint is damaged.
         ResourceExhausted: descriptors or memory are used up; the checkpoint may be good.
     """
     checkpoint = _native.checkpoint_open(path)

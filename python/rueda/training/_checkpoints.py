@@ -27,9 +27,11 @@ from rueda.training._checkpoint_parts import TensorPart
 
 T = TypeVar("T")
 
-#: How often rank 0 looks for the parts of other ranks, in seconds. Writing a part takes at least some milliseconds.
+#: In seconds: the interval in which rank 0 looks for the parts of other ranks. Writing a part takes at least some
+#: milliseconds.
 _POLL_INTERVAL = 0.005
-#: How often rank 0 asks whether the job has failed, in seconds. Each time takes the GIL for tens of microseconds.
+#: In seconds: the interval in which rank 0 asks whether the job has failed. Each such query holds the GIL for tens of
+#: microseconds.
 _FAILURE_INTERVAL = 0.1
 _logger = logging.getLogger("rueda.training")
 
@@ -197,7 +199,7 @@ class CheckpointManager:
         return [answer for answer, _ in answers]
 
     def _claim_here(self) -> None:
-        if self._claim is None:  # another manager in this process may hold the claim, but may end earlier
+        if self._claim is None:  # needed even if another manager of this process has a claim, which may end earlier
             self._claim = _native.checkpoint_claim(self._path())
 
     def claim(self) -> None:
@@ -213,7 +215,8 @@ class CheckpointManager:
 
             manager.claim()
         """
-        self._on_every_rank(self._check_job)  # if this check fails on one rank, no rank waits for it in _on_root()
+        # if the check fails on one rank, all ranks raise here and none waits in _on_root()
+        self._on_every_rank(self._check_job)
         self._on_root(self._claim_here)
 
     def _warn(self, line: str) -> None:
@@ -404,7 +407,7 @@ class CheckpointManager:
                 started = self._start(step, write, give_up)
         finally:
             if not started:
-                give_up()  # otherwise rank 0 would wait for this rank's part
+                give_up()  # tells rank 0 not to wait for this rank's part
 
     def _wait_for_parts(self, path: bytes, size: int) -> None:
         """Polls until the files of all ranks are there. The other ranks may be on other hosts, so they cannot wake this
@@ -443,8 +446,8 @@ class CheckpointManager:
         return self._writer is not None and self._writer.is_alive()
 
     def _end_previous(self) -> None:
-        """Joins the thread of the previous save, which has done its work. Afterwards this thread cannot overwrite the
-        failure of the new save, and the new save may overwrite the copies.
+        """Joins the thread of the previous save, which has done its work. Afterwards the old thread can no longer
+        overwrite the failure of the new save, and the new save may reuse the memory of the copies.
         """
         self.wait()
         # The time is set even if the save fails at once. Otherwise, each following step would try again.
@@ -573,7 +576,7 @@ class CheckpointManager:
             which: "newest", or "best", the one with the best metric.
 
         Returns:
-            The checkpoint; None if the folder has no complete checkpoint. Then nothing was changed.
+            The checkpoint; None if the folder has no complete checkpoint. In this case nothing was changed.
 
         Raises:
             InvalidArgument: the checkpoint belongs to another model, or all checkpoints are damaged. All ranks raise it,
@@ -617,7 +620,7 @@ class CheckpointManager:
             try:
                 opened = _checkpoint_files.open_checkpoint(self._path(name))
             except ResourceExhausted:
-                raise  # this error does not mean that the checkpoint is damaged
+                raise  # memory or descriptors are used up; the checkpoint may be good
             except RuedaError as error:
                 candidates.leave_out(str(error))
                 continue
@@ -651,7 +654,7 @@ class CheckpointManager:
             state, which: as for restore().
 
         Returns:
-            The checkpoint; None if the folder has no complete checkpoint. Then nothing was changed.
+            The checkpoint; None if the folder has no complete checkpoint. In this case nothing was changed.
 
         Raises:
             InvalidArgument: a range of rows does not fit its tensor, the checkpoint belongs to another model, or all

@@ -66,7 +66,7 @@ def use_cores(say: Callable[[str], None] | None = None) -> Cores:
     global _set_here
     threads = _lifecycle.threads_per_rank()
     value = os.environ.get(_COUNT, "")
-    outermost = value.split(",")[0].strip()  # there may be a number for each level of nested parallel regions
+    outermost = value.split(",")[0].strip()  # the variable may have several numbers, one for each level of nesting
     is_number = outermost.isdecimal() and int(outermost) > 0
     is_set_by_user = is_number and value != _set_here and not _is_of_torchrun(value)
     torch = sys.modules.get("torch")

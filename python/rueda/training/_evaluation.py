@@ -165,7 +165,7 @@ class Auc:
         if self._bins is None:
             if np.isnan(numbers).any():
                 raise InvalidArgument("Auc: a score is NaN; the model has diverged, or the sample is not valid")
-            self._scores.append(numbers.copy())  # a copy, because the caller may overwrite its array
+            self._scores.append(numbers.copy())  # copied, because the caller may overwrite its array
             self._labels.append(positive)
             return
         if not ((numbers >= 0) & (numbers <= 1)).all():

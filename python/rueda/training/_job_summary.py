@@ -59,9 +59,9 @@ class RankReport:
 
 @dataclass(frozen=True)
 class JobReport:
-    """The numbers of a job. ``checkpoint`` has the keys "step", "age_seconds" and "folder"; it is None if there is no
-    checkpoint, and on all ranks but rank 0. ``checkpoint_failure`` says why the last save failed, or
-    why the checkpoints cannot be listed.
+    """The numbers of a job. ``checkpoint`` has the keys "step", "age_seconds" and "folder"; it is None on all ranks
+    except rank 0, and if there is no checkpoint. ``checkpoint_failure`` says why the last save failed, or why the
+    checkpoints cannot be listed.
 
     Example::
 
@@ -183,7 +183,7 @@ class JobReport:
 class JobSummary:
     """Counts steps and samples, and prints a summary of the job at the end.
 
-    Make the object after init(), on all ranks. The time begins then.
+    Make the object after init(), on all ranks. The job's time is measured from then on.
 
     Example::
 

@@ -265,7 +265,9 @@ class LearningRate:
         return (self.base + (self.scaled - self.base) * progress) * decay
 
     def summary(self) -> str:
-        """Returns one line for the log, which says from which to which value the rate is scaled, and why."""
+        """Returns one line for the log. It contains the base rate, the scaled rate, and why the rate is scaled in this
+        way.
+        """
         verb = "stays" if self.scaling.factor(self.workers) == 1 else "becomes"
         text = (
             f"learning rate: {self.base:.6g} {verb} {self.scaled:.6g} with {self.workers} "
@@ -358,7 +360,7 @@ class Plateau:
         self._resting = 0.0
 
     def observe(self, metric: float) -> bool:
-        """Takes the metric of the newest evaluation. Returns True if this lowered the factor. A NaN is no
+        """Takes the metric of the newest evaluation. Returns True if this metric caused a lower factor. A NaN is no
         improvement.
         """
         factor, patience, threshold, cooldown, least, larger_is_better = self._options

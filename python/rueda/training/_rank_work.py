@@ -123,7 +123,7 @@ class _Watch:
         """Begins a watch of the next work. If the watch of the previous work still runs, ends it first."""
         cls.finish()
         # The thread is a daemon thread, which can write no warning while the process ends. Therefore the last watch
-        # must be finished before. atexit calls this function before it calls rueda.shutdown(), which was registered
+        # must be finished earlier: atexit calls finish() before it calls rueda.shutdown(), which was registered
         # earlier.
         atexit.unregister(cls.finish)
         atexit.register(cls.finish)
@@ -145,7 +145,7 @@ class _Watch:
                     self._look()
                     break
         except RuedaError:
-            pass  # the job has ended; the counts that were read last are used
+            pass  # the job has ended, so use the counts that were read before
         if self._longest >= self._warn_after:
             self._warn(
                 f"Rank 1 waited for rank 0 for {self._longest:.1f} s, because rank 0 worked on '{self._what}'. Divide the "

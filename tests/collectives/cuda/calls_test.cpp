@@ -167,7 +167,7 @@ TEST_CASE("an allreduce has one call for each tensor, and shares equal factors",
          .output = memory.output.data() + 128},
     }};
     const CallPlan plan = planned({.segments = segments}, 1, 4);
-    REQUIRE(plan.calls.size() == 3);  // the tensor without elements needs no call
+    REQUIRE(plan.calls.size() == 3);  // there is no call for the tensor without elements
     CHECK(plan.factors.size() == 1);  // 0.5 and 1 / (4 - 2)
     CHECK(plan.scratch_bytes == 0);
     CHECK(plan.calls[0].kind == Kind::all_reduce);

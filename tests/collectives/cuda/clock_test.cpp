@@ -96,7 +96,7 @@ TEST_CASE("calls that fail leave no events of measured work", "[gpu]") {
     begin = failing.begin_when_possible();
     gpu::fail_call("cuEventRecord", 2, cuda::kCudaInvalidValue);
     CHECK_FALSE(failing.device->end_timed(begin, failing.stream).is_ok());
-    CHECK(gpu::live_events() <= events + 1);  // one more event may exist, because the pool keeps events for reuse
+    CHECK(gpu::live_events() <= events + 1);  // one event more than before is allowed: the pool keeps events for reuse
 }
 
 }  // namespace

@@ -290,8 +290,8 @@ TEST_CASE("a team of 16 replicas on four devices", "[gpu]") {
     CHECK(refused.message() == "there are 17 replicas on GPUs; expected 1 to 16 in a process");
 }
 
-/// Calls of cuStreamWaitEvent are numbered, and the call with this number has no effect (a planted defect). −1: all
-/// calls have their effect. The accesses are relaxed, because each test runs on one thread.
+/// The number of the call of cuStreamWaitEvent that has no effect (a planted defect). With −1, all calls have their
+/// effect. The accesses are relaxed, because each test runs on one thread.
 std::atomic<int> dropped_wait{-1};
 std::atomic<int> wait_calls{0};
 CudaResult (*real_wait)(CudaStream, CudaEvent, unsigned) = nullptr;

@@ -130,7 +130,8 @@ TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[g
         if (communicator == nullptr) {
             return;
         }
-        member.keep_memory();  // an aborted operation may still run when the member ends
+        // the memory is not freed, because an aborted operation may still use it when the member ends
+        member.keep_memory();
         static_cast<void>(member.run(*communicator, {.segments = {&segment, 1}}));
         const auto end = Clock::now() + 10s;
         while (communicator->failed().is_ok() && failed.load(std::memory_order_relaxed) == 0) {

@@ -27,7 +27,7 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     const int a = 0;
     const int b = 0;
     CHECK(order.enter(&a, 0, 1) == 1);
-    CHECK(order.awaited(&a) == 1);  // a's batch has no agreed number yet
+    CHECK(order.awaited(&a) == 1);  // set a has not agreed on a number for its batch yet
     CHECK(order.enter(&b, 0, 2) == 2);
     order.agree(&b, 2);
     CHECK(order.awaited(&b) == 1);  // a's number may become 1
@@ -36,7 +36,7 @@ TEST_CASE("A batch is launched when no lower number can come", "[unit]") {
     CHECK(order.awaited(&b) == kNothing);
     order.leave(&b);
     CHECK(order.awaited(&a) == kNothing);
-    // b's new number is higher than all earlier numbers, so a's batch still comes first.
+    // The new batch of set b gets a higher number than all earlier batches, so the batch of set a still comes first.
     CHECK(order.enter(&b, 0, 2) == 8);
     order.agree(&b, 8);
     CHECK(order.awaited(&a) == kNothing);
@@ -106,8 +106,9 @@ public:
         });
     }
 
-    /// Executes the queues of the devices as GPUs do: a batch ends when it is the first one in the queues of all its
-    /// members, and when all batches for which it waits have ended. Returns whether all queues become empty.
+    /// Executes the queues of the devices as GPUs do. A batch ends when two conditions are true: it is the first one in
+    /// the queues of all its members, and all batches for which it waits have ended. Returns whether all queues become
+    /// empty.
     bool execute() {
         bool any = true;
         while (any) {
@@ -138,7 +139,7 @@ private:
         std::size_t device = 0;
         std::size_t batch = 0;
         Phase phase = Phase::away;
-        std::vector<Batch> waits_for{};  // the batches for which the announced batch waits
+        std::vector<Batch> waits_for{};  // the batches that must end before the announced batch may run
     };
     struct Launched {
         Batch batch;

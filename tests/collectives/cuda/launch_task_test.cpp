@@ -21,10 +21,10 @@ namespace {
 struct Script {
     std::vector<std::string> calls;
     std::deque<NcclResult> states;               ///< what ncclCommGetAsyncError yields; afterwards success
-    std::map<std::string, NcclResult> failures;  ///< by name: the error that a function of NCCL returns
+    std::map<std::string, NcclResult> failures;  ///< the errors that functions of NCCL return, by the function's name
     NcclResult group_end = kNcclInProgress;
     std::uintptr_t next = 1;
-    int contexts = 0;  ///< number of contexts that were pushed and not yet popped
+    int contexts = 0;  ///< the number of contexts that were pushed and not yet popped
 };
 Script* script = nullptr;
 

@@ -49,7 +49,7 @@ struct Meeting {
 
     const std::uint32_t members;
     std::vector<DeviceCommunicator::Offer> offers;
-    std::vector<std::vector<std::int64_t>> splits;  ///< by member: its splits in the current exchange
+    std::vector<std::vector<std::int64_t>> splits;  ///< the splits of each member in the current exchange
     std::barrier<> barrier;                         ///< all members wait here for each other
 
 private:
@@ -104,7 +104,7 @@ public:
                                                               std::int32_t id = 0);
     /// From here on, new communicators of this member expect other process sets on the same device.
     void expect_other_sets() { expects_other_sets_ = true; }
-    /// Waits until the communicator is connected. Throws after a failure or too long a time.
+    /// Waits until the communicator is connected. Throws after a failure, or if this takes too long.
     static void wait_until_connected(DeviceCommunicator& communicator);
 
     /// put() returns device memory with these bytes. garbage() returns this number of bytes of device memory, with
@@ -148,7 +148,7 @@ private:
     std::size_t shared_bytes_ = 0;
     std::vector<std::string> warnings_;
     std::unique_ptr<cuda::CudaDeviceRuntime> runtime_;
-    std::map<std::vector<std::uint32_t>, std::size_t> made_;  // the number of communicators of each set
+    std::map<std::vector<std::uint32_t>, std::size_t> made_;  // the number of communicators that were made for each set
     std::vector<std::unique_ptr<Communicator>> hosts_;
     cuda::CudaContext context_ = nullptr;
     cuda::CudaStream stream_ = nullptr;

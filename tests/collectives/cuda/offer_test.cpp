@@ -51,7 +51,7 @@ Result<Decision> decision_of(const std::vector<Participant>& all, const std::vec
     return decide(offers, ranks);
 }
 
-/// The decision of members that allow NCCL only.
+/// The decision of members that allow only NCCL.
 Result<NcclUniqueId> decide_all(std::vector<Participant> all) {
     for (Participant& one : all) {
         one.path = DevicePath::nccl;

@@ -43,7 +43,7 @@ void ensure(bool is_true, const std::string& what) {
 enum class Tensors : std::uint8_t {
     for_nccl,     ///< NCCL reduces all tensors
     mixed,        ///< some batches have tensors for NCCL and also tensors that move through the host's memory
-    alternating,  ///< in turn, one batch moves through the host's memory, and the next one is for NCCL
+    alternating,  ///< batches that move through the host's memory alternate with batches for NCCL
     none_first    ///< the first batch has no tensors, and the others are for NCCL
 };
 
@@ -53,7 +53,7 @@ public:
     OrderedSet(Member& member, const Meeting::Set& set, std::int32_t number, std::unique_ptr<DeviceCommunicator> made,
                std::uint64_t seed, Tensors tensors, std::size_t batches = 10)
         : member_(member), set_(set), number_(number), communicator_(std::move(made)) {
-        std::mt19937_64 random(seed);  // the same batches on all members
+        std::mt19937_64 random(seed);  // all members use the same seed, so they get the same batches
         batches_.resize(batches);
         for (Batch& batch : batches_) {
             const std::size_t b = static_cast<std::size_t>(&batch - batches_.data());
@@ -335,8 +335,8 @@ TEST_CASE("a batch waits for a batch of another set that was entered before it, 
 }
 
 /// The members of a set must meet (wait for each other) before two kinds of batches: the set's first batch, and a batch
-/// that follows a staged batch. The reason is that a member with a busy device may be late. The members do not meet
-/// before a batch without tensors, so they must meet before the next batch.
+/// that follows a staged batch. The reason is that a member with a busy device may be late. If one of these batches has
+/// no tensors, the members meet before the next batch instead.
 TEST_CASE("a batch whose members must meet first keeps no other set waiting", "[gpu][order]") {
     for (const Tensors tensors : {Tensors::for_nccl, Tensors::alternating, Tensors::none_first}) {
         run_members(2, 2, 82, [tensors](Member& member) {

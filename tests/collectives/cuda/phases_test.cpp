@@ -26,7 +26,7 @@ void assure(bool is_true, const std::string& what) {
     }
 }
 
-/// The tensors (each in place), and the same batch for the communicator of the CPU.
+/// A batch of tensors, each of which is reduced in place. batch() also describes it for the communicator of the CPU.
 struct WatchedBatch {
     WatchedBatch(Member& member, std::initializer_list<DType> dtypes) {
         for (const DType dtype : dtypes) {
@@ -107,8 +107,7 @@ TEST_CASE("a batch in the host's memory says whether it waits for its inputs, fo
             assure(seen.waits == std::set{StepWork::device_wait} && seen.works.empty(), "another work");
             gpu::release_device(1);
         } else {
-            // The device of the other member hangs. Therefore this member comes as far as the CPU's work, and waits
-            // there.
+            // The device of the other member hangs. Therefore this member reaches the phase on_cpu, and waits in it.
             const auto limit = std::chrono::steady_clock::now() + 20s;
             while (!seen.phases.contains(LaunchPhase::on_cpu)) {
                 assure(!step_and_look(*communicator, task, seen), "the batch is done");

@@ -56,7 +56,7 @@ std::vector<HostsShape> shapes_for_dtypes(const HostOf& layout) {
     return shapes;
 }
 
-/// Returns the number of elements of a tensor that has 700 bytes or more, so several chunks of some shapes.
+/// Returns the number of elements of a tensor of 700 bytes or more. In some shapes, such a tensor needs several chunks.
 std::uint64_t several_chunks(DType dtype) { return size_of(dtype) == 1 ? 700 : 350; }
 
 template <class T>

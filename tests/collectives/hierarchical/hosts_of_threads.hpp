@@ -32,13 +32,13 @@ struct BatchPlan {
     collectives::Operation operation = collectives::Operation::allreduce;
     std::vector<TensorPlan> tensors;
     std::uint32_t root = 0;
-    /// For allgather and reducescatter: the number of rows by rank. A reducescatter has the same number for all ranks.
+    /// The number of rows of each rank in an allgather or reducescatter. In a reducescatter, all ranks have the same
+    /// number.
     std::vector<std::int64_t> rows;
-    /// For alltoall: the number of rows from each rank to each rank, ordered by the sending rank.
+    /// In an alltoall: the number of rows from each rank to each rank, ordered by the sending rank.
     std::vector<std::int64_t> splits;
-    std::vector<bool> keeps_nothing;  ///< by rank: true if the rank gets no result; empty if all ranks get a result
-    std::vector<bool> joined = {};    ///< by rank, for allreduce: whether the rank has joined; empty if no rank has
-                                      ///< joined
+    std::vector<bool> keeps_nothing;  ///< whether each rank gets no result; empty if all ranks get one
+    std::vector<bool> joined = {};    ///< whether each rank has joined (in an allreduce); empty if none has
     std::uint32_t uncounted = 0;      ///< the number of joined ranks that an average does not count
 };
 
@@ -102,8 +102,8 @@ private:
         std::vector<Place> out;
         std::vector<std::size_t> out_bytes;
         std::vector<bool> in_place;
-        std::vector<Bytes> inputs_after;  // by rank: the contents of the input after the rank's batch
-        std::vector<Bytes> outputs;       // by rank: the contents of the output after the rank's batch
+        std::vector<Bytes> inputs_after;  // each rank's input after its batch
+        std::vector<Bytes> outputs;       // each rank's output after its batch
         std::vector<Bytes> outputs_before;
     };
     struct Rank;

@@ -111,8 +111,8 @@ TEST_CASE("two members change cells each time round, and never have the same one
 
 TEST_CASE("a member that has its results to fetch keeps its cells from an exchange that follows", "[unit]") {
     // There are two cells, and the allreduce has two chunks, one in each cell. After the allreduce, an exchange
-    // follows. It must not write its first chunk to a cell before the late member has fetched the allreduce's chunk
-    // from this cell.
+    // follows. The exchange must not write its first chunk to a cell before the late member has fetched the allreduce's
+    // chunk from this cell.
     constexpr std::size_t kCount = 2 * kCellFloats;
     const auto arenas = arenas_of_two(2);
     Member late(arenas[0], kCount);
@@ -213,7 +213,7 @@ TEST_CASE("a root that is ahead overwrites no place that the reader still needs"
 }
 
 TEST_CASE("an allgather without cells copies a member's own contribution first", "[unit]") {
-    const auto arenas = arenas_of_two(2);  // a step copies only few bytes, because the cells have only 64 bytes
+    const auto arenas = arenas_of_two(2);  // cells of 64 bytes, so that each step copies only a few bytes
     for (const auto& [first, second] : {std::pair{200U, 40U}, {40U, 200U}, {160U, 160U}, {1U, 100U}, {0U, 50U}}) {
         INFO(first << " and " << second << " elements");
         Member one(arenas[0], first);

@@ -63,7 +63,8 @@ TEST_CASE("parts of an allgather survive, and damaged ones are refused", "[unit]
     CHECK_FALSE(parse_parts(bytes, 2).is_ok());
     CHECK_FALSE(parse_parts(bytes, 4).is_ok());
     CHECK_FALSE(parse_parts(std::span(bytes).first(bytes.size() - 1), 3).is_ok());
-    CHECK_FALSE(parse_parts(with_byte(bytes, 7, 0xff), 3).is_ok());  // this byte makes the first size huge
+    // the changed byte makes the size of the first part huge
+    CHECK_FALSE(parse_parts(with_byte(bytes, 7, 0xff), 3).is_ok());
     CHECK_FALSE(parse_parts({}, 3).is_ok());
 }
 

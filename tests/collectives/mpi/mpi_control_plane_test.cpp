@@ -71,7 +71,8 @@ TEST_CASE("an MPI that can send memory of GPUs is noted, and says so by one of t
                          return MPI_ERR_ARG;
                      })));
     CHECK_FALSE(asks("", nullptr));
-    // MPICH has its own function and a function with Open MPI's name. In some versions, the latter ends the process.
+    // MPICH has two functions for this query: its own, and one with the name of Open MPI's function. In some versions,
+    // the second one ends the process.
     CHECK(base::is_cuda_aware_mpi([&](const char* symbol) -> void* {
         return symbol == mpich ? reinterpret_cast<void*>(+[](int, int* answer) {
             *answer = 1;

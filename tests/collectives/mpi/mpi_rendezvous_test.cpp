@@ -284,7 +284,7 @@ TEST_CASE("ranks that come and give up at any time go together or not at all", "
         CHECK(gone.size() == 3);  // all members have succeeded
         attempts += launch.attempts();
     }
-    CHECK(attempts > 1800);  // 900 attempts have succeeded (3 ranks, 300 seeds), so more than 900 attempts have failed
+    CHECK(attempts > 1800);  // 900 attempts have succeeded (3 ranks × 300 seeds); more than 900 others must have failed
 }
 
 /// Returns the fake MPI of rank `own` of five ranks. The program has already initialised MPI.

@@ -206,7 +206,7 @@ TEST_CASE("all messages to a rank arrive before the end, even if no receive wait
 }
 
 TEST_CASE("a message that no rank of Rueda sends is refused before memory is allocated for it", "[unit]") {
-    const int tag = 32001;  // the tag for messages of the channel that any two ranks may use
+    const int tag = 32001;  // the MPI tag of the channel that any two ranks may use
     const auto refused = [](std::size_t bytes, int from) {
         return fmt::format(
             "Aborted: MPI has a message of {} bytes from rank {} for rank 1; expected at most 1073741824 bytes, from "

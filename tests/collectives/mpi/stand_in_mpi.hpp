@@ -48,16 +48,16 @@ public:
     int own_rank = 0;
     int job_size = 1;
     std::shared_ptr<Mail> mail = std::make_shared<Mail>();
-    bool delivers = true;  ///< false: sent messages are never delivered
-    Status messages;       ///< a failure here is returned by all calls that send or receive messages
-    /// When the plane closes, this rank is told how many messages the other ranks have sent to it. This is the number.
+    bool delivers = true;  ///< if false, sent messages are never delivered
+    Status messages;       ///< if this is a failure, all calls that send or receive messages return it
+    /// The number of messages that the other ranks claim to have sent to this rank. They tell it when the plane closes.
     std::uint32_t expected = 0;
-    std::vector<std::uint32_t> told;  ///< by rank: how many messages this rank said it had sent to that rank, when the
-                                      ///< plane closed
-    std::optional<std::uint64_t> length_told;  ///< if set, collectives report this length instead of the real one
+    std::vector<std::uint32_t> told;  ///< the number of messages that this rank claimed to have sent to each rank, when
+                                      ///< the plane closed
+    std::optional<std::uint64_t> length_told;  ///< if set, collectives report this length of a message instead of the
+                                               ///< real one
     std::optional<std::size_t> probed_bytes;   ///< if set, probe() reports this length instead of a message's real one
-    bool hides_length = false;                 ///< if a message was too long, its length is not reported; some MPIs do
-                                               ///< the same
+    bool hides_length = false;  ///< if true, the length of a message that is too long is not reported, as in some MPIs
     std::function<void()> at_finalize;
     std::vector<int> members;  ///< the ranks of the communicator for which MPI_COMM_SELF stands in this fake MPI
     /// true: the other members take part in a rendezvous. These are all ranks, or the ranks in `those_who_meet`. Their
@@ -213,7 +213,7 @@ public:
         under_way_.at(number_of(request)).is_cancelled = !is_coming;
         return {};
     }
-    bool is_coming = false;  ///< true: receives cannot be cancelled, because their messages are already arriving
+    bool is_coming = false;  ///< if true, receives cannot be cancelled, as if their messages were already arriving
     [[nodiscard]] std::size_t requests() const { return under_way_.size(); }
 
     /// Finalises MPI like a program that calls MPI_Finalize itself.
@@ -224,7 +224,7 @@ public:
             at_finalize = nullptr;
         }
     }
-    std::size_t longest = 0;  ///< the longest piece that a collective exchanged
+    std::size_t longest = 0;  ///< the size of the longest piece that a collective exchanged, in bytes
 
 private:
     struct UnderWay {

@@ -275,7 +275,7 @@ TEST_CASE("a heartbeat wakes no rank, and is read with the next message", "[thre
             CHECK(finish(*two.b, ticket).value() == expected);
         }
     }
-    // A rank must also read a heartbeat that has arrived if it polls for another reason.
+    // If a rank polls for another reason, it must also read a heartbeat that has arrived.
     Bytes room(100);
     const auto ticket = two.b->receive(0, Channel::control, room).value();
     two.b->arm();

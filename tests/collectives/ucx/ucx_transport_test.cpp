@@ -92,7 +92,7 @@ struct TwoRanks {
         REQUIRE(a->connect({a->address(), b->address()}).is_ok());
         REQUIRE(b->connect({a->address(), b->address()}).is_ok());
     }
-    /// Lets both ranks send and receive until `is_over`.
+    /// Lets both ranks make progress until `is_over` returns true.
     void until(const std::function<bool()>& is_over) {
         const auto deadline = Clock::now() + kLimit;
         while (!is_over()) {

@@ -31,7 +31,7 @@ void check_call(CudaResult result, const char* call) {
 
 DeviceAddress device_address(const void* memory) { return reinterpret_cast<DeviceAddress>(memory); }
 
-/// While this object lives, the GPU's context is the current one of the thread.
+/// While this object lives, the context of the GPU is the thread's current context.
 class Current {
 public:
     Current(const CudaApi& cuda, CudaContext context) : cuda_(cuda) {
@@ -97,7 +97,7 @@ public:
     Stage(const Stage&) = delete;
     Stage& operator=(const Stage&) = delete;
 
-    /// The tensor with its address on the GPU. The shape belongs to `tensor`.
+    /// Returns the tensor with its address on the GPU. The returned struct points to the shape of `tensor`.
     [[nodiscard]] rueda_tensor on_gpu(const Tensor& tensor) const {
         void* memory = tensor.data;
         for (const Part& part : parts_) {
@@ -179,7 +179,7 @@ public:
 
 private:
     core::Runtime& runtime_;
-    std::shared_ptr<void> kept_;  // freed after the stage, because the stage copies into this memory
+    std::shared_ptr<void> kept_;  // declared before stage_, and so freed after it: the stage copies into this memory
     std::vector<Tensor> outputs_;
     std::unique_ptr<Stage> stage_;
     core::Completion completion_;

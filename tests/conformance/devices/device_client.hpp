@@ -85,7 +85,7 @@ private:
     collectives::cuda::CudaContext context_ = nullptr;
     collectives::cuda::CudaStream stream_ = nullptr;
     rueda_device_stream rank_stream_{};
-    std::atomic<std::size_t> on_device_{0};  // relaxed: a test reads it when all threads have ended
+    std::atomic<std::size_t> on_device_{0};  // relaxed: tests read this number only after all threads have ended
 };
 
 }  // namespace rueda::tests

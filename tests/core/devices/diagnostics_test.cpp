@@ -248,7 +248,7 @@ public:
         while (!is_over_) {
             rank.allreduce("gradient", data, 10);
             rank.synchronize();
-            barrier_.arrive_and_wait();  // here decide() chooses whether both ranks make another step
+            barrier_.arrive_and_wait();  // when both ranks are here, decide() chooses whether they make another step
         }
         core::Completion joined;  // all operations end before the job ends
         rank.runtime().start_join(joined, /*counted=*/false).throw_if_failed();

@@ -147,7 +147,7 @@ TEST_CASE("an error of NCCL after the launch ends the job with NCCL's text", "[f
         rank.start_allreduce("x", data, 1, completion).throw_if_failed();
         const Status ended = rank.runtime().wait(completion, 20);
         RUEDA_RANK_CHECK(ended.code() == ErrorCode::aborted && contains(ended, "ncclSystemError"));
-        // The stand-in lets the operation fail that it executes first. This may be on either rank.
+        // The stand-in lets the first operation that it executes fail. This operation may be on either rank.
         RUEDA_RANK_CHECK(contains(ended, "failed on rank 0 (its GPU 0)") ||
                          contains(ended, "failed on rank 1 (its GPU 1)"));
     });

@@ -198,7 +198,8 @@ TEST_CASE("memory that is given back is freed after the operation that uses it",
         if (rank.rank() == 1) {
             rank.start_allreduce("gradient", data, 1000, completion).throw_if_failed();
             rank.wait_on_stream(completion).throw_if_failed();
-            rank.deallocate(data);  // the operation is launched, and device 0 cannot end it
+            // at this time the operation is launched, but cannot end, because device 0 is held back
+            rank.deallocate(data);
         }
         rank.meet("launched");
         RUEDA_RANK_CHECK(gpu::allocated_bytes() >= held + 8000);

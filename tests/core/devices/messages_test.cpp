@@ -129,7 +129,7 @@ TEST_CASE("a send waits for its tensor without blocking the program, and later s
             float* const out = rank.put(values_of(0, 10));
             rank.synchronize();
             gpu::hold_device(0);
-            rank.write(out, values_of(1, 10));  // this write waits until the device is released
+            rank.write(out, values_of(1, 10));  // the device is held back, so this write waits until its release
             first = values_of(2, 10);
             start_message(rank, true, out, 10, 1, 5, completions[0]);
             start_message(rank, true, first.data(), 10, 1, 5, completions[1], Memory::host);
@@ -164,7 +164,7 @@ TEST_CASE("a send that waits for its tensor holds back no send with another tag 
         const std::array<int, 2> members{0, 1};
         const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
         added.status().throw_if_failed();
-        if (rank.rank() == 2) {  // rank 2 is only there so that the set differs from the world
+        if (rank.rank() == 2) {  // rank 2 exists only so that the set of ranks 0 and 1 is not the world
             rank.meet("the other messages have arrived");
             return;
         }
@@ -282,7 +282,7 @@ TEST_CASE("the removal of a process set does not wait for messages of other sets
             rank.wait_on_stream(completion).throw_if_failed();
         }
         std::chrono::steady_clock::duration shortest = std::chrono::hours(1);
-        for (int i = 0; i < 3; ++i) {  // the fastest of three removals counts, because a machine may be busy
+        for (int i = 0; i < 3; ++i) {  // only the fastest of three removals is checked, because a machine may be busy
             const std::array<int, 1> members{1};
             const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
             added.status().throw_if_failed();
@@ -290,7 +290,8 @@ TEST_CASE("the removal of a process set does not wait for messages of other sets
             rank.runtime().process_sets().remove(added.value()).throw_if_failed();
             shortest = std::min(shortest, std::chrono::steady_clock::now() - began);
         }
-        RUEDA_RANK_CHECK(shortest < std::chrono::milliseconds(900));  // the limit of a wait for copies is one second
+        // if the removal waited for the copy, it would take one second, the limit of this wait
+        RUEDA_RANK_CHECK(shortest < std::chrono::milliseconds(900));
         rank.meet("removed");
         if (rank.rank() == 1) {
             RUEDA_RANK_CHECK(!completion.done());

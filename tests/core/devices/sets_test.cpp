@@ -20,7 +20,7 @@
 namespace rueda::tests {
 namespace {
 
-constexpr std::int64_t kCount = 16;  // packed reductions have multiples of 16 bytes, and so have 16 floats
+constexpr std::int64_t kCount = 16;  // 16 floats fill a multiple of 16 bytes, so packing adds no padding
 
 struct RankSet {
     std::shared_ptr<core::ProcessSet> set;

@@ -31,7 +31,7 @@ TEST_CASE("a program runs ahead of its device, and no host waits", "[streams]") 
         const std::size_t before = gpu::host_waits();
         rank.meet("counted");
         for (int step = 0; step < kSteps; ++step) {
-            // The operation may still run on the GPU. Its name is free again as soon as it is launched.
+            // The operation may still run on the GPU. The name is free again as soon as the operation is launched.
             rank.allreduce("gradient", data, 100, ReduceOp::average);
         }
         rank.meet("ran ahead");
@@ -176,7 +176,8 @@ void start_mixed_group(DeviceRank& rank, float* floats, float* integers, bool fl
 void run_mixed_group(const std::string& delayed, bool floats_first) {
     begin_devices();
     base::Config config = DeviceRank::settings();
-    config.fusion_threshold_bytes = 4096;  // so small that each tensor of the group gets its own batch
+    // this threshold is so small that each tensor of the group gets its own batch
+    config.fusion_threshold_bytes = 4096;
     run_on_devices(
         2,
         [&](DeviceRank& rank) {
@@ -193,7 +194,7 @@ void run_mixed_group(const std::string& delayed, bool floats_first) {
             core::Completion completion(2);
             start_mixed_group(rank, floats, integers, floats_first, completion);
             rank.wait_on_stream(completion).throw_if_failed();
-            // This rank reads the first batch's tensor first, at a time when the host cannot know yet that the batch
+            // The rank first reads the tensor of the first batch. At this time the host cannot know yet that the batch
             // has ended.
             const std::vector<float> first = rank.get(floats_first ? floats : integers, 3000);
             const std::vector<float> second = rank.get(floats_first ? integers : floats, 3000);
@@ -221,7 +222,7 @@ TEST_CASE("during the capture of a graph, operations are refused", "[streams]") 
         RUEDA_RANK_CHECK(refused.code() == ErrorCode::unsupported);
         RUEDA_RANK_CHECK(refused.message().find("graph") != std::string::npos);
         RUEDA_RANK_CHECK(gpu::end_capture(rank.own_stream()) == collectives::cuda::kCudaSuccess);
-        rank.allreduce("x", data, 1);  // the refusal did not disturb the capture, and operations work again
+        rank.allreduce("x", data, 1);  // after the end of the capture, operations work again
         RUEDA_RANK_CHECK(rank.get(data, 1).front() == 1.0F);
     });
 }

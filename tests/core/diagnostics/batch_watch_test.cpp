@@ -27,7 +27,7 @@ struct Job {
     std::array<std::uint64_t, 2> moved{};
     std::vector<std::int32_t> elsewhere;
     double shutdown_seconds = 0;
-    /// For each call of `add_stacks`: the ranks whose stacks the watch asked for. Only every second call returns true
+    /// The ranks whose stacks the watch asked for, in each call of `add_stacks`. Only every second call returns true
     /// ("all stacks have come").
     mutable std::vector<std::vector<std::int32_t>> asked;
 
@@ -233,7 +233,7 @@ TEST_CASE("a report does not wait for stacks when the job is about to end") {
     const auto end = look(11);
     REQUIRE(end);
     CHECK(end->shut_down);
-    CHECK(job.asked.size() == 2);  // the first call requests stacks, and the second call withdraws this request
+    CHECK(job.asked.size() == 2);  // two calls: one requested stacks, and the other withdrew this request
 }
 
 TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
@@ -247,12 +247,13 @@ TEST_CASE("a batch in which nothing moves for the shutdown time ends the job") {
         return job.look(watch, seconds * kSecond);
     };
     CHECK_FALSE(look(1));
-    for (std::int64_t now = 2; now <= 100; ++now) {  // rank 0 does one step a second, which counts as progress
+    // rank 0 makes one step in each second, so the batch counts as moving
+    for (std::int64_t now = 2; now <= 100; ++now) {
         job.moved[0] += 1;
         const auto found = look(now);
         CHECK_FALSE((found && found->shut_down));
     }
-    job.moved[1] = 98;  // rank 1 has done 98 steps and is one step behind rank 0
+    job.moved[1] = 98;  // rank 1 is one step behind rank 0, which has made 99 steps
     CHECK_FALSE(look(101));
     for (std::int64_t now = 102; now < 131; ++now) {
         const auto found = look(now);

@@ -139,7 +139,7 @@ TEST_CASE("the rank whose GPU works on the oldest batch reports") {
     job.launch(0, Inputs::unknown);
     job.launch(1, Inputs::unknown);
     job.launch(2, Inputs::unknown);
-    job.set.memory().cursor(0).launched.store(2);  // this rank has done the batch and works on the next one
+    job.set.memory().cursor(0).launched.store(2);  // rank 0 has done the batch and has launched the next one
     LaunchWatch first = job.watch(0);
     LaunchWatch second = job.watch(1);
     static_cast<void>(job.look(first, 1 * kSecond));

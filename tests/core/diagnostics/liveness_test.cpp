@@ -77,7 +77,7 @@ TEST_CASE("the end of a rank that did not leave in order is known before any ran
     job.child(2).kill_without_reaping();
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     CHECK(liveness.check());
-    job.set_state(2, RankState::dead);  // if a rank has died, the engine sets this state, too
+    job.set_state(2, RankState::dead);  // the engine also sets this state when a rank has died
     CHECK(liveness.ended() == std::vector<std::string>{job.name(2)});
     job.set_state(2, RankState::left);
     CHECK(liveness.ended().empty());

@@ -69,8 +69,8 @@ TEST_CASE("ranks that have joined wait, since something was last announced, for 
     set.header().announced_ns.store(900);
     pending = pending_tensors(set.memory());
     REQUIRE(pending.size() == 1);
-    // The id of the join changes whenever a rank announces something, because every announcement is progress of the
-    // join.
+    // The id of the join changes whenever a rank announces something, because every announcement counts as progress of
+    // the join.
     CHECK(pending[0].id != before);
     // After all members have joined, the join still waits for members that have not finished earlier operations.
     set_joined(set.memory(), 0);
@@ -239,7 +239,7 @@ TEST_CASE("a directly announced tensor is pending in a slot that was retired mea
     CHECK(pending[0].id == PendingTensor::Id{slot, 1, 1});
     CHECK(pending[0].name == "held");
     CHECK(pending[0].ready_mask == 0b01);
-    set.memory().cursor(0).direct.store(0);  // as if rank 0 had withdrawn its direct announcement
+    set.memory().cursor(0).direct.store(0);  // simulates that rank 0 withdraws its direct announcement
     CHECK(pending_tensors(set.memory()).empty());
 }
 

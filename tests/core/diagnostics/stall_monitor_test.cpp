@@ -60,7 +60,7 @@ struct Job {
     [[nodiscard]] std::string pid() const { return fmt::format(" (pid {})", getpid()); }
 };
 
-/// Publishes the same information for the other ranks as MessageWatch: `member` waits for a message of `peer`.
+/// Publishes, as MessageWatch does, that `member` waits for a message of `peer`. The other ranks can read this.
 void wait_for_message(const Job& job, std::uint32_t member, std::int32_t peer, std::int64_t since_ns, bool is_late) {
     StallReport::Tensor message;
     message.name = peer < 0 ? "receive from any rank, tag 5" : fmt::format("receive from rank {}, tag 5", peer);
@@ -83,7 +83,7 @@ TEST_CASE("a message that a rank waits for is reported by the lowest rank, like 
     job.beat_all(163 * kSecond);
     CHECK(first.longest_wait(163 * kSecond) == Approx(63));
     CHECK_FALSE(second.tick(163 * kSecond));
-    CHECK_FALSE(job.monitor(0).tick(163 * kSecond));  // this monitor belongs to another process set
+    CHECK_FALSE(job.monitor(0).tick(163 * kSecond));  // the monitor of another process set reports nothing
     const auto finding = first.tick(163 * kSecond);
     REQUIRE(finding);
     REQUIRE(finding->report);
@@ -420,7 +420,7 @@ TEST_CASE("after the shutdown time every rank asks for the end of the job, first
                   " s, more than RUEDA_STALL_SHUTDOWN_TIME_SECONDS (2); ready: rank 2; the job is ended");
         CHECK(finding->ends_job == finding->text);
         CHECK((finding->report == nullptr) == (own != 0));
-        CHECK_FALSE(monitor.tick(ends_at + kSecond / 4));  // the monitor says only once that the job ends
+        CHECK_FALSE(monitor.tick(ends_at + kSecond / 4));  // the monitor reports only once that it ends the job
     }
     // If the lower ranks do not respond, rank 1 reports the stall and ends the job.
     StallMonitor monitor = job.monitor(1, 0.5, 2);
@@ -472,14 +472,14 @@ TEST_CASE("the report gives a missing rank's host, its step, and the operation t
     StallMonitor own(StallSettings(config), *job.control, 1, job.set.memory());
     CHECK(line(75 * kSecond) == head + "last finished tensor 'layer1.weight' 0 s ago; waits in no collective itself");
     own.date_last_finished(76 * kSecond);
-    own.date_last_finished(80 * kSecond);  // no operation has finished since the last call
+    own.date_last_finished(80 * kSecond);  // changes nothing, because no operation has finished since the call before
     CHECK(line(86 * kSecond) == head + "last finished tensor 'layer1.weight' 10 s ago; waits in no collective itself");
     cursor.finished.store(std::uint64_t{2} << kFinishedSlotBits | 4);
     own.date_last_finished(87 * kSecond);
     CHECK(line(100 * kSecond) == head +
                                      "last finished the 8th unnamed operation of this process set 13 s ago; waits in "
                                      "no collective itself");
-    // an operation without a slot has this value; the line cannot name such an operation
+    // The value below stands for an operation without a slot. The line cannot name such an operation.
     cursor.finished.store(std::uint64_t{9} << kFinishedSlotBits);
     CHECK(line(101 * kSecond) == head + "waits in no collective itself");
 }

@@ -63,7 +63,7 @@ TEST_CASE("a tensor that joins is reported a warning time after the last report,
     };
     // Tensor 5 is reported at 60 and 120, and would next be reported at 240. But tensor 6 stalls at 130, so both are
     // reported at 180. The next interval is 60 again, so there is a report at 240. Tensor 7 stalls at 260, so all three
-    // are reported at 300 and, again after 60, at 360.
+    // are reported at 300. The interval is 60 once more, so the next report is at 360.
     CHECK(report_times(schedule, 450, pending_at) == std::vector<std::int64_t>{60, 120, 180, 240, 300, 360});
 }
 

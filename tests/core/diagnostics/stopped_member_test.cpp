@@ -211,8 +211,8 @@ private:
 };
 
 struct Seen {
-    int missing = 0;     ///< the number of stops before the announcement is visible
-    int unfinished = 0;  ///< the number of stops with a visible announcement but no log entry about the operation
+    int missing = 0;     ///< how often the member stopped before its announcement was visible
+    int unfinished = 0;  ///< how often it stopped when its announcement was visible, but not yet in the log
     int answered = 0;
 };
 
@@ -340,7 +340,7 @@ TEST_CASE("a registrar that is stopped while others announce is named, once all 
         });
     CHECK(seen.missing > 0);
     CHECK(seen.unfinished > 10);
-    CHECK(seen.answered > 0);  // some stops were after the third member had given up the role of the registrar
+    CHECK(seen.answered > 0);  // in some runs, the third member stopped after it had given up the role of the registrar
 }
 
 TEST_CASE("an operation that is called behind an entry of a stopped member is pending, and that member is named") {

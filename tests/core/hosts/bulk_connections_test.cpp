@@ -209,7 +209,7 @@ TEST_CASE("a rank that has left before is no reason to end the wait at the end o
     Leaving rank;
     rank.hear(base::LauncherNotification::Kind::ended_well, "rank 1 ended");
     rank.transport.body = [](const Wait& wait) {
-        // by then, a notification of a failure would have had its effect
+        // waits 1.3 s: a notification of a failure would end the wait earlier
         for (const auto until = Clock::now() + 1300ms; Clock::now() < until; std::this_thread::sleep_for(1ms)) {
             RUEDA_RETURN_IF_FAILED(wait.meanwhile());
         }

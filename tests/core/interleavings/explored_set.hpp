@@ -149,8 +149,8 @@ public:
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void join() { set_joined(set_.memory, rank_); }
-    /// Announces a bound name for an operation of the other rank, but contributes no data. A joined rank does the same
-    /// in a set of two ranks. Only announces if the other rank has announced. Returns whether this rank announced.
+    /// Announces a name that has a slot, without data, if the other rank has announced it. A joined rank does the same
+    /// in a set of two ranks. Returns whether this rank announced.
     bool stand_in(std::size_t name) {
         Tensor& tensor = tensors_[name];
         if (tensor.pending || tensor.slot == kNoSlot ||
@@ -221,13 +221,13 @@ public:
 
     [[nodiscard]] std::uint32_t slot_of(std::size_t name) const { return tensors_[name].slot; }
 
-    std::vector<Event> events;  ///< the events in the order of the log
+    std::vector<Event> events;  ///< the ends of announcements, in the order of the log
     std::size_t announced = 0;
     std::uint32_t resolves = 0;
-    std::uint32_t sent_away = 0;  ///< announcements that came to a slot after the slot was retired (taken back)
-    std::uint32_t direct = 0;     ///< operations that all members announced directly
-    std::uint32_t withdrawn = 0;  ///< direct announcements that were withdrawn and then counted
-    std::uint32_t waited = 0;     ///< calls of turn() during which an announcement waited for a slot number
+    std::uint32_t sent_away = 0;  ///< the number of announcements in a slot that was already retired (taken back)
+    std::uint32_t direct = 0;     ///< the number of operations that all members announced directly
+    std::uint32_t withdrawn = 0;  ///< the number of direct announcements that were withdrawn and then counted
+    std::uint32_t waited = 0;     ///< the number of calls of turn() in which an announcement waited for a slot number
     bool closed = false;
 
 private:
@@ -495,7 +495,8 @@ private:
     std::uint64_t next_ = 0;
     std::uint32_t tickets_ = 0;
     std::uint64_t closing_at_ = kNoLastPosition;
-    std::size_t direct_ = kNone;  ///< the name with a pending direct announcement
+    std::size_t direct_ = kNone;  ///< the name that this rank has announced directly; kNone if no such announcement is
+                                  ///< pending
     bool shut_down_posted_ = false;
 };
 

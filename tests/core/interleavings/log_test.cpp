@@ -36,7 +36,7 @@ void append(Reading& s, std::size_t appender, std::uint32_t slot,
     s.appenders[appender].append(allreduce_of(slot), begins_batch_at);
 }
 
-/// Finds the end of the batch with the same steps as BatchRunner::start_batch(), and returns it.
+/// Returns the end of the batch, which it finds with the same steps as BatchRunner::start_batch().
 std::uint64_t agreed_end(Reading& s, std::uint64_t begin) {
     const std::uint64_t end = s.log.end_of_batch(begin);
     return end != Log<ExploredAtomics>::kOpen ? end

@@ -49,7 +49,7 @@ struct Ranks {
     Attention writer_attention;
 };
 
-/// Does the same as HostLink::knock(): notifies a rank that it must look at its rings with this member.
+/// Does the same as HostLink::knock(): notifies a rank, so that it looks at the rings that it shares with `member`.
 void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t member) {
     if (door.knock(member)) {
         if (const AttentionState state = attention.state(); state != AttentionState::awake) {
@@ -58,8 +58,8 @@ void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t 
     }
 }
 
-/// Waits as a caller that drives progress. Each turn looks for knocks at the rank's door (the word that
-/// HostLink::knock() sets). The caller sleeps while no rank has knocked.
+/// Waits as a caller that drives progress. Each turn looks at the rank's door, a word that knock() marks. The caller
+/// sleeps while the door has no mark.
 template <class Look>
 void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& has_done) {
     while (!has_done(/*knocked=*/door.anybody() && door.take() != 0)) {
@@ -71,8 +71,7 @@ void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& ha
 void write(Ranks& r, std::uint64_t records) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     std::uint64_t written = 0;
-    // The writer tries to write once at the beginning. It tries again each time the reader notifies it (knocks at its
-    // door).
+    // The writer tries to write once at the beginning. It tries again each time the reader notifies it by knock().
     bool first = true;
     wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
         bool has_room = knocked || std::exchange(first, false);

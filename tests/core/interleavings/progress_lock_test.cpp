@@ -189,7 +189,7 @@ public:
     [[nodiscard]] bool is_stopping() const { return stopping_.load(std::memory_order_seq_cst) != 0; }
 
 private:
-    static constexpr std::uint32_t kNoOperation = 100;  // the log's mark for an entry that calls no operation
+    static constexpr std::uint32_t kNoOperation = 100;  // the value of log entries that call no operation
 
     std::uint32_t publish(std::uint32_t entry) {
         const std::uint32_t position = tail_.fetch_add(1, std::memory_order_relaxed);
@@ -274,7 +274,8 @@ private:
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;
-    ExploredPlain<std::uint32_t> next_;  ///< only the holder of the lock uses it, so a race here means two holders
+    ExploredPlain<std::uint32_t> next_;  ///< used only with the lock: a race on this field would show that two threads
+                                         ///< hold the lock
 
 public:
     // Only tests that need these kinds of work set the flags, because looking for such work lengthens the search.

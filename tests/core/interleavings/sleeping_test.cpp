@@ -25,8 +25,8 @@ struct Way {
     std::memory_order state = std::memory_order_seq_cst;
     bool looks_after_state = true;
     bool ticket_first = true;
-    bool unrung_after_ticket = true;  ///< false: the sleeping thread marks itself as not woken before it reads the
-                                      ///< futex's ticket (value), and not after
+    bool unrung_after_ticket = true;  ///< whether the sleeping thread first reads the value of the futex, and only then
+                                      ///< marks itself as not woken
 };
 
 struct Sleeping : ExploredSet {
@@ -120,8 +120,8 @@ TEST_CASE("weaker ways to sleep are found as deadlocks", "[unit]") {
     CHECK(deadlocks({.ticket_first = false}, Orders::sequentially_consistent));
 }
 
-/// Two threads publish, and one thread sleeps until both have published. A publisher need not ring the bell (wake the
-/// sleeping thread) if the bell was already rung since the sleeping thread's last check.
+/// Two threads publish, and one thread sleeps until both have published. A publisher need not wake the sleeping thread
+/// if this thread was already woken since its last check.
 Exploration sleep_with_one_ring(const Way& way, Orders memory) {
     const auto publish = [=](Sleeping& s) {
         s.weak_sequence.fetch_add(1, std::memory_order_seq_cst);

@@ -72,8 +72,8 @@ Exploration reclaim_while_calling(bool same_order, const Steps& steps) {
 }
 
 TEST_CASE("every name is called once, with or without a reclaim", "[unit]") {
-    // Both ranks announce "a" first. The rank that arrives last must append the call. It may not have done so when the
-    // other rank takes slots back.
+    // Both ranks announce "a" first. The rank that arrives last must append the call. Possibly this call is not in the
+    // log yet when the other rank takes slots back.
     for (const bool same_order : {false, true}) {
         check_passed(reclaim_while_calling(same_order, {}));
     }

@@ -228,8 +228,8 @@ TEST_CASE("a send and a receive whose other side does not come are reported by n
                         const auto is_reported = [&errors](const char* what) {
                             return errors.text().find(what) != std::string::npos;
                         };
-                        // If the background thread makes its report between the two calls, only a later report names
-                        // the receive.
+                        // If the background thread makes a report between the start of the send and the start of the
+                        // receive, only a later report names the receive.
                         while (!is_reported("tag 8: waiting for ") && now_seconds() - begin < 20) {
                             std::this_thread::sleep_for(std::chrono::milliseconds(5));
                         }

@@ -254,7 +254,7 @@ TEST_CASE("a process set is removed while a message in it is read", "[unit]") {
     } else {
         pair.receiver().forget(3);
         pair.step_both();
-        // the receiver has removed the set; the send ends only when the sender has removed it, too
+        // only the receiver has removed the set, so the send is pending until the sender removes it, too
         REQUIRE_FALSE(sent.done());
         pair.sender().forget(3);
         CHECK(sent.done());
@@ -276,7 +276,7 @@ TEST_CASE("a rank is stopped while it reads, until the others have aborted the j
     pair.sender().send(kLarge, 0, 1);
     pair.begin_reading(received);
     pair.sender().arena().control().abort.raise(ErrorCode::aborted, "a rank has died");
-    pair.sender().fail_all();  // makes the sender's caller overwrite the message
+    pair.sender().fail_all();  // ends the send, so its caller overwrites the message
     for (int i = 0; i < 8; ++i) {
         pair.receiver().step();
     }
@@ -307,7 +307,8 @@ TEST_CASE("random ends of messages that are read where they lie", "[unit]") {
                     break;
                 case 2:
                     if (next < 12) {
-                        pair.ranks[1]->send(bytes, set, ++next);  // perhaps there is no matching receive
+                        // a matching receive is started only in half of the cases
+                        pair.ranks[1]->send(bytes, set, ++next);
                         if (random() % 2 == 0) {
                             pair.ranks[0]->receive(bytes, set, next);
                         }

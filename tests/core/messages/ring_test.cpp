@@ -52,7 +52,7 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
             }
         }
         CHECK(full > 100);
-        CHECK(told > 100);  // a writer that finds the ring full is notified as soon as there is space
+        CHECK(told > 100);  // counts the notifications of writers that found the ring full
         CHECK(told <= full);
     }
 }

@@ -130,7 +130,8 @@ TEST_CASE("the JSON of a rank has all metrics, and integers stay integers", "[un
     CHECK(json["rueda_operations_total"]["allreduce"].is_number_integer());
     CHECK(json["rueda_operation_waiting_seconds_total"]["reduce"] == 11.25);
     CHECK(json["rueda_step"] == 110);
-    CHECK(json["rueda_operations_total"].size() == core::kOperationKinds - 1);  // a join is not counted as an operation
+    // all kinds of operations except join, which is not counted
+    CHECK(json["rueda_operations_total"].size() == core::kOperationKinds - 1);
     CHECK(json.size() == core::families_of(host).size() + 1);
     host.ranks.erase(host.ranks.begin());
     CHECK(nlohmann::json::parse(core::json_of(host))["rueda_step"] == -1);

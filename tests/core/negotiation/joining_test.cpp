@@ -37,7 +37,7 @@ TEST_CASE("a bound allreduce is called without the ranks that have joined, and k
         CHECK(set.entries().back().bytes == 12);
         CHECK(set.memory().arrivals(slot).called.load() == generation * 3);
     }
-    set.call(slot, 4);  // after the join, all members execute the slot's operation as before
+    set.call(slot, 4);  // after the join, the slot's operation needs all members again
 }
 
 TEST_CASE("the other ranks' new metadata are called, and only those can disagree") {

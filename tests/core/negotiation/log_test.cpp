@@ -63,7 +63,7 @@ TEST_CASE("the first end of a batch wins, and what earlier rounds of the ring le
         CHECK(log.close_batch(begin, begin + 3) == begin + 16);
         CHECK(log.end_of_batch(begin) == begin + 16);
     }
-    CHECK_FALSE(log.is_published(0));  // the second round of the ring has overwritten the entry
+    CHECK_FALSE(log.is_published(0));  // an entry of the second round has overwritten entry 0 in the ring
 }
 
 TEST_CASE("an appender that begins a batch can close it behind its entry") {

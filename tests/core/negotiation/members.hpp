@@ -189,7 +189,7 @@ public:
         return all;
     }
 
-    Status growth;  ///< the registrar asks whether the table of slots may grow; this is the answer
+    Status growth;  ///< the answer to the registrar when it asks whether the table of slots may grow
     bool no_memory_to_ask = false;
     std::vector<std::uint64_t> asked_bytes;
 
@@ -211,7 +211,7 @@ private:
     }
 
     std::size_t memory_bytes_;
-    // zeros at the beginning; shared with child processes that act as members
+    // initially all zeros; shared with child processes that act as members
     std::unique_ptr<std::byte, Unmap> block_;
     std::vector<std::unique_ptr<Registrar<Atomics>>> registrars_;
 };

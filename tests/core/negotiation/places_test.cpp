@@ -26,7 +26,7 @@ NegotiationExtent extent_of(std::uint32_t members) {
             .payload_bytes = kPayloadBytes};
 }
 
-/// The memory ranges that an announcement may write.
+/// The memory ranges to which an announcement may write.
 using Lines = std::vector<std::pair<const std::byte*, std::size_t>>;
 Lines lines_of(const Members& set, std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) {
     const auto memory = set.memory();

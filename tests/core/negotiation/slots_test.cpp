@@ -44,12 +44,12 @@ TEST_CASE("idle numbers are retired before the last is gone, and reused when all
     CHECK(set.arrive_at(1, 4, 1) == Arrival::retired);
 
     set.catch_up(0);
-    // of the log, member 1 has read only the entry about the first retired slot
+    // member 1 has read the log only up to the entry about the first retired slot
     set.memory().cursor(1).position.store(4);
     REQUIRE(set.announce_in_full(0, "e", metadata).is_ok());
     CHECK(state_of(set, 4) == SlotState::first_sight);
     CHECK(state_of(set, 6) == SlotState::retired);
-    // again only one slot was free, so the registrar also retires slot 7, which is idle
+    // "e" got the only free slot. Therefore the registrar also retires slot 7, which is idle.
     CHECK(state_of(set, 7) == SlotState::retired);
     CHECK(set.memory().arrivals(4).count.load() == 0);
     CHECK(set.memory().label(4).state().use == 2);
@@ -309,7 +309,7 @@ TEST_CASE("while the table can grow, only what was not called for long is taken 
     CHECK(set.bind("d", metadata) == 7);
     CHECK(state_of(set, 4) == SlotState::retired);
     CHECK(state_of(set, 5) == SlotState::bound);
-    CHECK(state_of(set, 6) == SlotState::bound);  // slot 6 belongs to the new name
+    CHECK(state_of(set, 6) == SlotState::bound);  // slot 6 now belongs to the new name
     CHECK(set.header().slot_limit == 8);
 }
 
@@ -331,8 +331,8 @@ TEST_CASE("a name can come back after its number was given to another one") {
                          std::string_view(page.name, page.name_bytes) != name));
             }
         }
-        // A name that has a slot must not be announced by its name again. Therefore the test causes a mismatch, which
-        // releases the names before the next round.
+        // A name that has a slot must not be announced in full (with the name) again. Therefore the test causes a
+        // mismatch, which releases the names before the next round.
         for (std::uint32_t slot = 4; slot < 8; ++slot) {
             if (state_of(set, slot) == SlotState::bound) {
                 const Metadata changed = allreduce_of({7});

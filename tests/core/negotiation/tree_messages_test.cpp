@@ -282,8 +282,8 @@ TEST_CASE("the longest that cannot be split fits into a message") {
             longest.rows.push_back({rank, {1}});
         }
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
-        // A rank may appear only once, either in a claim or in `joined` or in `uncounted`. To fill these two lists, the
-        // ranks of two claims are moved into them.
+        // A rank may appear only once, either in a claim or in `joined` or in `uncounted`. To fill `joined` and
+        // `uncounted`, the test moves the ranks of two claims there.
         longest.joined.swap(longest.claims[0].ranks);
         longest.uncounted.swap(longest.claims[1].ranks);
         CHECK(empty_message_bytes() + encoded_bytes(longest) <= most_message_bytes(ranks));
@@ -338,7 +338,7 @@ TEST_CASE("a message with any byte changed is refused or is another proper messa
 }
 
 TEST_CASE("a length that is larger than the message allocates no memory") {
-    // The message claims 2^32 - 1 decisions, but contains none.
+    // The message claims to contain 2^32 - 1 decisions, but contains none.
     std::vector<std::byte> bytes(13, std::byte{0});
     bytes[0] = std::byte{2};
     std::memset(bytes.data() + 9, 0xff, 4);

@@ -207,7 +207,7 @@ TEST_CASE("hosts that agree on an impossible operation all learn the reason, by 
     refused(by_call(0), "", 1);
     give_ids(leaders, {allreduce_of({8})});
     refused(by_id(1), "a", 0);
-    leaders.announce_everywhere(by_id(1));  // an announcement by id has the metadata of the previous call
+    leaders.announce_everywhere(by_id(1));  // means the same metadata as in the previous call of this id
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
 }

@@ -29,9 +29,9 @@ bool chance(Random& random, std::uint32_t percent) { return below(random, 100) <
 /// The metadata of all ranks for one announcement of a tensor.
 struct Round {
     std::vector<Metadata> by_rank;
-    std::vector<std::int64_t> rows;  ///< the number of rows, by rank; only for operations of variable size
-    std::size_t epoch = 0;           ///< number of joins that ended before this round
-    std::vector<bool> active;        ///< by rank: whether the rank takes part; if not, it has joined or will join
+    std::vector<std::int64_t> rows;  ///< the number of rows of each rank, in operations of variable size
+    std::size_t epoch = 0;           ///< the number of joins that ended before this round
+    std::vector<bool> active;        ///< whether each rank takes part; a rank that does not has joined or will join
 
     [[nodiscard]] const Metadata& first() const {
         const auto first = std::find(active.begin(), active.end(), true);
@@ -65,9 +65,9 @@ struct Tensor {
 struct State {
     std::size_t rounds = 0;      ///< number of decided rounds
     bool pending = false;        ///< whether the host has announced the next round
-    std::size_t wanted = 0;      ///< 1 + the last round that the root asked this host to announce; 0 if there is none
+    std::size_t wanted = 0;      ///< 1 + the last round that the root asked for on this host; 0 if there is none
     std::set<std::size_t> asks;  ///< all rounds that the root asked this host to announce
-    std::uint64_t id = 0;        ///< 0 if the host holds no id
+    std::uint64_t id = 0;        ///< the id that the host holds for the tensor; 0 if it holds none
     Metadata last_called;
 };
 
@@ -305,7 +305,8 @@ private:
         return true;
     }
 
-    /// Lets the leader report that all its ranks have joined, and later that they have no own operation pending.
+    /// Lets the leader report that all its ranks have joined, and later that these ranks have no operation of their own
+    /// pending.
     bool say_away(std::uint32_t host) {
         Away& away = away_[host];
         if (away.joined.size() < setting_.ranks_per_host || away.settled) {
@@ -403,7 +404,7 @@ private:
                 break;
         }
         idle_steps_ = effect ? 0 : idle_steps_ + 1;
-        if (idle_steps_ == kPatience) {  // this "if" avoids a CHECK in every step, because such macros are slow
+        if (idle_steps_ == kPatience) {  // no CHECK(), because a CHECK() in every step would be slow
             FAIL("nothing goes on");
         }
     }
@@ -656,7 +657,8 @@ private:
     Leaders leaders_;
     bool joins_;
     std::vector<std::vector<std::uint32_t>> steps_;  ///< by epoch and rank
-    std::vector<std::vector<bool>> counted_;  ///< by epoch and rank: whether averages count the rank after its join
+    std::vector<std::vector<bool>> counted_;  ///< for each epoch and rank: whether averages count the rank after its
+                                              ///< join
     std::vector<Tensor> tensors_;
     std::vector<std::vector<State>> states_;  ///< by host and tensor
     /// Messages in transit, by receiver and sender.

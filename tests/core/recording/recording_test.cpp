@@ -250,7 +250,7 @@ TEST_CASE("after a hang in a receive the files name it", "[threads]") {
         if (context.rank() == 1) {
             rank.runtime().abort("the test ends the job");
         }
-        // the receive waits in the background during this time
+        // during this sleep, the background thread waits for the message
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         RUEDA_RANK_CHECK(rank.runtime().wait(completion, -1).code() == ErrorCode::aborted);
         static_cast<void>(rank.runtime().shutdown());

@@ -108,7 +108,7 @@ TEST_CASE("an abort is reported on a rank that has no memory for it", "[threads]
         REQUIRE(result.passed());
         failed = result.ranks[0].value("failed") == "1";
     }
-    CHECK(successes > 3);  // the waits made allocations, so a failure could be tested
+    CHECK(successes > 3);  // the waits really made allocations that could fail
 }
 
 /// From the abort until the end of every wait, all allocations of the process fail.

@@ -103,7 +103,7 @@ TEST_CASE("a rank that stands in contributes nothing, and says whether averages 
         CHECK(found.value().counted == is_counted);
         CHECK(found.value().payload == nullptr);
         CHECK(Announced(set.view(0)).stood_in(own.entry.slot, 1, 1));
-        collectives::Location mine;  // the location as the joined member itself sees it
+        collectives::Location mine;  // the location of the joined member's tensor, as that member itself sees it
         REQUIRE(Announced(set.view(1)).locate(other.entry, own.entry.slot, 1, mine).is_ok());
         CHECK(mine.absent);
         CHECK(mine.counted == is_counted);

@@ -60,7 +60,8 @@ struct Operation final : core::Completion, core::CompletionCall {
         if (operation.take_at_end()) {
             operation.calls.hand_over(operation);
         }
-        // With release, this store pairs with the load after which the test frees this object.
+        // Release: after the test has seen this value, it frees the object, so this must be the last access to the
+        // object.
         operation.ended.store(true, std::memory_order_release);
     }
     void call() noexcept override { called.fetch_add(1, std::memory_order_relaxed); }

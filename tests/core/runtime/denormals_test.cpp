@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests that results do not depend on the floating-point environment of the calling thread. The engine runs on this
-// thread, so it must set its own environment.
+// SPDX-License-Identifier: Apache-2.0 SPDX-FileCopyrightText: 2026 The Rueda authors Tests that results do not depend
+// on the floating-point environment of the calling thread. The engine runs on this thread, so the engine must set its
+// own environment.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -37,7 +36,7 @@ void reduce_denormals(RankContext&, RuntimeClient& client) {
             const unsigned after = _mm_getcsr();
             _mm_setcsr(before);
             expect_ok(status, what);
-            // The environment is unchanged except for the exception flags.
+            // The floating-point environment is unchanged except for the exception flags.
             RUEDA_RANK_EQUAL(after & ~0x3FU, odd & ~0x3FU);
             const auto size = static_cast<std::uint32_t>(client.size());
             for (std::int64_t i = 0; i < elements; ++i) {

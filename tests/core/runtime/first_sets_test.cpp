@@ -105,8 +105,8 @@ TEST_CASE("process sets from the start, in C++", "[processes]") {
             RUEDA_RANK_EQUAL(sets[2].included(), context.rank() != 3);
             const ProcessSet mine = sets[context.rank() % 2 == 0 ? 0 : 1];
             RUEDA_RANK_EQUAL(sum_in(mine), context.rank() % 2 == 0 ? 4.0F : 6.0F);
-            // A second init() finds the sets of the first init(), in any order. It fails if one of its sets does not
-            // exist.
+            // A second init() finds the sets of the first init(), in any order. The second init() fails if one of its
+            // sets does not exist.
             const std::vector<ProcessSet> found = rueda::init_with({.process_sets = {{2, 1, 0}, {0, 2}}});
             RUEDA_RANK_EQUAL(found[0].id, sets[2].id);
             RUEDA_RANK_EQUAL(found[1].id, sets[0].id);

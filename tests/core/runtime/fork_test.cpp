@@ -116,7 +116,7 @@ TEST_CASE("a child that is forked while its parent shuts down", "[processes]") {
             rueda::shutdown();
             return;
         }
-        std::atomic<pid_t> leaving{0};  // seq_cst: the default is fast enough for one access
+        std::atomic<pid_t> leaving{0};  // seq_cst, the default memory order, is fast enough here
         std::jthread thread([&] {
             leaving = ::gettid();
             rueda::shutdown();  // waits until rank 1 also shuts down

@@ -59,7 +59,7 @@ TEST_CASE("members of a group are in conflict where one writes what another one 
     in.add(4, 4);
     in.add(0, 4);  // reading the same memory twice is allowed
     out.add(10, 4);
-    out.add(4, 4);  // in place: the same memory as the second input
+    out.add(4, 4);  // an in-place output: the same memory as the second input
     out.add(14, 4);
     CHECK_FALSE(find(in, out));
     CHECK_FALSE(find_members_in_conflict(in.c_tensors().data(), nullptr, 3));

@@ -130,8 +130,8 @@ private:
 
 constexpr std::array kOps{ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
-/// Element counts of the tensors. The first tensor travels in the announcement, the second in the memory beside it. The
-/// third is staged in one chunk, the fourth in several chunks: a chunk has 256 KiB at most.
+/// Element counts of the tensors. The first tensor travels in the announcement, the second in the memory beside the
+/// announcement. The third is staged in one chunk, the fourth in several chunks: a chunk has 256 KiB at most.
 using Counts = std::array<std::size_t, 4>;
 constexpr Counts kCounts{1, 200, 5'000, 70'000};
 /// Element counts of the tensors for chunks of 256 bytes. The third tensor has many chunks, and the fourth has even
@@ -173,7 +173,7 @@ TEST_CASE("ranks with fewer batches join, round after round", "[threads]") {
     const auto size = static_cast<int>(layout.size());
     const unsigned seed = GENERATE(1U, 2U, 3U);
     if ((seed == 2 && layout.find('b') != Layout::npos && layout != "aab") || (seed == 3 && layout == "abab")) {
-        return;  // skipped, because the ranks would spend much time waiting for each other
+        return;  // this case is skipped, because the ranks would spend much time waiting for each other
     }
     // Seed 1 uses the usual settings, and seed 2 many chunks and little memory. Seed 3 has so few slots that names lose
     // their slots all the time.

@@ -141,7 +141,7 @@ struct RootsHost {
 /// the write. Without AddressSanitizer, the freed memory is allocated again and the test sees it change.
 void check_that_rooms_are_still_held(const StandIn& transport) {
     const std::vector<std::span<std::byte>> rooms = transport.rooms();
-    REQUIRE(rooms.size() == 3);  // the receives of control messages, of the end notification, and of diagnostics
+    REQUIRE(rooms.size() == 3);  // one receive each for control messages, for the end notification, and for diagnostics
     for (const std::span<std::byte> room : rooms) {
         std::fill(room.begin(), room.end(), std::byte{0x5A});
     }
@@ -168,7 +168,7 @@ TEST_CASE("the memory of posted receives outlives a leader after an orderly end 
     RootsHost host;
     host.turn();
     host.shut_down_everywhere();
-    host.leader.reset();  // destroys the leader without cancelling a receive, as an abort before MPI's end does
+    host.leader.reset();  // as after an abort, the leader is destroyed without cancelling its receives
     check_that_rooms_are_still_held(host.transport);
 }
 

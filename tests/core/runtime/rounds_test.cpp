@@ -278,7 +278,7 @@ void call_until(const std::atomic<bool>& over, RuntimeClient& client, const std:
         expect_ok(runtime.end_busy(), "end_busy");
         static_cast<void>(runtime.process_sets().leave(99));
         static_cast<void>(runtime.aborted());
-        if (i > 50) {  // slows the loop down, so that many threads with this loop finish even on few cores
+        if (i > 50) {  // the pause lets many threads finish this loop even on few cores
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
     }

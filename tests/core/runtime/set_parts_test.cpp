@@ -68,8 +68,7 @@ TEST_CASE("an operation that both have announced directly ends at once", "[threa
     REQUIRE(first.direct.may_begin(own.allreduce().entry, Urgency::driving));
     first.announce_directly(own.entry, Urgency::driving);
     CHECK(first.direct.is_at_once());
-    // finish_at_once() must be called for the first announcement. Until then, the member may begin no second one of
-    // this kind.
+    // Until finish_at_once() was called for the first direct announcement, the member may begin no second one.
     CHECK_FALSE(first.direct.may_begin(own.entry, Urgency::driving));
     second.announce_directly(other.allreduce().entry, Urgency::driving);
     CHECK(second.direct.finish_at_once(1));

@@ -40,7 +40,7 @@ void reduce(RuntimeClient& client, const std::string& name, int round) {
 /// more than a second late. In that round, only a message of another host can wake the leader.
 std::chrono::milliseconds pause_in(int round) { return std::chrono::milliseconds(round == 5 ? 1200 : 30); }
 
-/// In each round, one rank comes later than the others, which sleep by then.
+/// In each round, one rank comes late. When it comes, the other ranks are already asleep.
 void reduce_with_pauses(RuntimeClient& client) {
     for (int round = 0; round < 12; ++round) {
         if (round % client.size() == client.rank()) {

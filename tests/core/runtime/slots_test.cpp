@@ -177,7 +177,7 @@ TEST_CASE("bursts of new names beside a loop of small allreduces, in processes",
 /// Every rank starts operations with the same names, but each rank begins with a different name. More names are pending
 /// than there are slots. Each name must end in the same way on all ranks.
 void exhaust(RankContext& context, RuntimeClient& client) {
-    constexpr int kNames = 80;  // more names than fit into a mailbox
+    constexpr int kNames = 80;  // this is more names than fit into a mailbox
     std::string endings;
     for (int round = 0; round < 2; ++round) {
         std::vector<float> values(static_cast<std::size_t>(kNames * client.size()), 1);

@@ -55,7 +55,8 @@ TEST_CASE("disjoint parts of a launch are jobs at the same time", "[processes]")
             rueda::init(std::span(members));  // init() is called twice, and the second call has no effect
             check_sum(launched, members);
             if (!is_odd) {
-                const ProcessSet pair = rueda::add_process_set({0, 2});  // the numbers are ranks of this job
+                // 0 and 2 are ranks of this job, not of the launch
+                const ProcessSet pair = rueda::add_process_set({0, 2});
                 if (pair.included()) {
                     auto value = static_cast<float>(launched);
                     rueda::allreduce("pair", std::span(&value, 1), {.op = ReduceOp::sum, .process_set = pair});

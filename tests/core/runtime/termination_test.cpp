@@ -100,7 +100,7 @@ TEST_CASE("SIGTERM ends a forked child", "[processes]") {
     }));
 }
 
-/// Only this rank ends, so the error on the other rank must name it as the cause.
+/// Only this rank ends, so the error on the other rank must name this rank as the cause.
 TEST_CASE("SIGTERM ends a rank, which leaves its end reason", "[processes]") {
     const RanksResult result = run_public_ranks(2, [](RankContext& context) {
         ::setenv("RUEDA_LOG_LEVEL", "off", 1);

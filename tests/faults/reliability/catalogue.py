@@ -74,7 +74,7 @@ class Fault:
     launch: Launch = Launch()
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
     goes_on: bool = False  # whether the job continues to train after the fault, and all ranks end normally
-    trains_on: float = 0.3  # if goes_on: the minimum number of seconds for which the job trains after the fault
+    trains_on: float = 0.3  # if `goes_on` is true, the job trains at least this many seconds after the fault
     notes: tuple[str, ...] = ()  # patterns of lines "note …" that ranks must have written to their files
     leaves: str = ""  # a pattern of things that the job may leave behind
 
@@ -383,7 +383,7 @@ FAULTS = (
         (KILLED,),
         r"^ruedarun: mpirun \(pid \d+\) was killed by signal 9",
         launch=MPI,
-        leaves=r"/dev/shm/vader_segment",  # ruedarun removes the folder of mpirun in /tmp
+        leaves=r"/dev/shm/vader_segment",  # ruedarun removes mpirun's folder in /tmp, but not this file
     ),
     Fault(
         "supervisor-killed",
@@ -498,7 +498,7 @@ FAULTS = (
         (1,),
         r"^ruedarun: .*has not answered",
         "has not answered",
-        (0, 1),  # not ranks 2 and 3: their supervisors may end them before they report an error
+        (0, 1),  # ranks 2 and 3 are left out: their supervisors may end them before they report an error
         launch=TWO_HOSTS_WITH_WIRE,
         limit=5,
     ),
@@ -618,7 +618,7 @@ FAULTS = (
         "The agent of another host is killed (SIGKILL)",
         HOSTS_WITHOUT_MPI,
         KillProcess(AGENT_OF_ANOTHER_HOST),
-        # The agent's host runs ranks 2 and 3, which end by SIGTERM. If ruedarun first sees that another rank ended, its
+        # Ranks 2 and 3, on the agent's host, end by SIGTERM. If ruedarun first sees that another rank ended, ruedarun's
         # exit status is 1.
         (1, 128 + signal.SIGTERM),
         r"^ruedarun: .*rank [23] on \S+ \(pid \d+\)",

@@ -52,7 +52,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr std::size_t kElements = 100'000;  // elements of the gradient
-// a step that takes longer than this is slow; it takes longer if the network delays packets by 0.1 s
+// a step counts as slow if it takes longer than this, for example because the network delays packets by 0.1 s
 constexpr double kSlowStepSeconds = 0.15;
 // number of elements of a checkpoint's tensor; the tensor is so large that writing it takes some time
 constexpr std::size_t kSavedElements = 3'000'000;
@@ -188,8 +188,8 @@ void* reduce_alone(void* /*unused*/) {
     try {
         rueda::allreduce("in a thread", tensor);
     } catch (const rueda::Error&) {
-        // If the job ends before the other ranks call this operation, the operation fails. This error does not matter:
-        // the test only needs a thread that was cancelled.
+        // The operation fails if the job ends before the other ranks call it. This failure does not matter, because the
+        // test only needs a thread that was cancelled.
     }
     return nullptr;
 }
@@ -254,7 +254,8 @@ public:
     }
 
 private:
-    /// Trains one step. Returns whether there is another step. All ranks decide this together, so they return the same.
+    /// Trains one step. Returns whether there is another step. The result is the same on all ranks, because they decide
+    /// together.
     bool step(std::int64_t number) {
         rueda::begin_step(number);
         std::ranges::fill(gradient_, 1.0F);
@@ -290,8 +291,9 @@ private:
         last_clock_ = clock;
     }
 
-    /// All ranks call this function. In the harmed rank, a thread that was cancelled still waits in an operation. The
-    /// other ranks take part in this operation, so the thread stops waiting, and the harmed rank can join the thread.
+    /// The harmed rank has a thread that was cancelled, but still waits in an operation of all ranks. All ranks call
+    /// this function. The other ranks take part in the operation, which ends the thread's wait. The harmed rank then
+    /// joins the thread.
     void join_thread() {
         if (!thread_waits_) {
             reduce_alone(nullptr);

@@ -97,7 +97,7 @@ class SignalLauncher(Injection):
         begin = time.monotonic()
         for place, number in enumerate(self.numbers):
             time.sleep(self.pause if place else 0)
-            # On test hosts, the process that was started is a shell, which has replaced itself by ruedarun (exec).
+            # On test hosts, job.process was started as a shell, which then replaced itself by ruedarun (exec).
             job.process.send_signal(number)
         return begin
 
@@ -188,8 +188,9 @@ class MemoryLimit(InRank):
                 group.mkdir()
             except OSError:
                 continue
-            # The kernel itself makes the file that holds the memory limit. If the file is missing, the parent is not a
-            # control group of the memory controller. Then writing would create an ordinary file that limits nothing.
+            # The kernel makes the file that holds the memory limit. If the file is missing, the parent is not a control
+            # group of the memory controller. Writing to the path would then create an ordinary file, which limits
+            # nothing.
             if (group / name).is_file():
                 with contextlib.suppress(OSError):
                     (group / name).write_text(str(self.BYTES))
@@ -361,8 +362,9 @@ def is_stopped(pid):
 
 
 class KillDuringCheckpoint(Checkpoints):
-    """Kills rank 0 while it writes its third checkpoint, or a later one. First stops the rank, and checks that the
-    checkpoint is still unfinished. If it is already complete, continues the rank and tries the next checkpoint."""
+    """Kills rank 0 while it writes its third checkpoint, or a later one. To do so, stops the rank, and checks that the
+    checkpoint is still unfinished. If the checkpoint is already complete, lets the rank continue, and tries the next
+    checkpoint."""
 
     def inject(self, job):
         folder = job.folder / self.where

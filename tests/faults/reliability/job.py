@@ -160,8 +160,8 @@ class Job:
         programs = self.folder / "programs"
         programs.mkdir()
         ssh = programs / "ssh"
-        # The shell gives a background command an empty standard input. So the script gives its command a copy of the
-        # shell's standard input.
+        # The shell gives a background command an empty standard input. So the script gives `setsid` a copy of the
+        # script's own standard input.
         ssh.write_text(f'#!/bin/sh\nexec 3<&0\nsetsid {self.hosts.agent} "$@" <&3 3<&- &\nwait $!\n')
         ssh.chmod(0o755)
         return programs
@@ -264,8 +264,8 @@ class Job:
                 leads_to_kept = any(pathlib.Path(parent) in path.parents for path in kept)
                 if parent != folder and not folders and not files and not leads_to_kept:
                     left.append(f"the folder {parent}")
-        # A process that was killed can be a zombie, or have no command line any more, while the kernel still closes its
-        # sockets. So processes() does not contain this process, but its sockets are closed only a moment later.
+        # A process that was killed can be a zombie, or have no command line any more, so processes() does not list it.
+        # But the kernel may still be closing its sockets. The sockets get a second to disappear.
         deadline = time.monotonic() + 1
         while (sockets := self.named_sockets()) and time.monotonic() < deadline:
             time.sleep(PAUSE)

@@ -10,7 +10,7 @@ import re
 
 
 def first_line(run, pattern):
-    """Returns the time and the text of the first line of the output that the pattern finds, or None."""
+    """Returns the time and the text of the first line of the output that matches the pattern, or None."""
     return next(([when, line] for when, line in run["lines"] if re.search(pattern, line)), None)
 
 
@@ -39,8 +39,8 @@ def failed(problem):
 
 
 def judged(fault, run):
-    """Returns the run with the keys `problems`, `line` (what the user sees) and `noticed`. If the run has no list of
-    lines, returns it as it is: the run failed early, or an older version of this program recorded it."""
+    """Returns the run with these keys added: `problems`, `line` (what the user sees) and `noticed`. If the run has no
+    list of lines, returns it unchanged: the run failed early, or an older version of this program recorded it."""
     if "lines" not in run:
         return run
     problems = []

@@ -38,7 +38,8 @@ def separate(folder, kept):
 
 
 def let_it_end(fault, job):
-    """For a job that continues after the fault: lets it train for a while, then tells it to end."""
+    """Ends a job that continues after the fault: lets it train for a while, waits for the expected notes, and tells it
+    to end."""
     time.sleep(fault.trains_on)
     for note in fault.notes:
         job.wait_until(lambda note=note: re.search(note, all_notes(job)), 20, f"a rank notes {note!r}")

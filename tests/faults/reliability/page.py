@@ -15,8 +15,8 @@ LONGEST_LINE = 200  # the maximum number of characters of a message in the table
 
 
 def shorten(line):
-    """Returns a line of the output in the form for the table: without the prefixes of ruedarun and of the log, and with
-    at most LONGEST_LINE characters. N replaces numbers that differ in each run.
+    """Returns a line of the output as the table shows it: without the prefixes of ruedarun and of the log, and with at
+    most LONGEST_LINE characters. The letter N replaces numbers that differ between runs.
     """
     line = re.sub(r"^\[\d+\] ", "", line.strip())
     line = re.sub(r"^\[[^\]]*rueda\] (\[rank \d+\]: )?", "", line)
@@ -62,7 +62,8 @@ def row(fault, runs):
 
 
 def old_rows(text):
-    """Returns the rows in the text between the two markers of a page, by section and name of the fault."""
+    """Returns the table rows in `text`, the text between the two markers of a page. The key of a row is its section and
+    the name of its fault."""
     rows = {}
     section = ""
     for line in text.splitlines():
@@ -78,8 +79,8 @@ def count_in(line):
 
 
 def dates(old):
-    """Returns the days of the measurement as a text. `old` is the text between the page's markers if rows of the page
-    are kept, and otherwise empty."""
+    """Returns a text with the days on which the runs were measured. If rows of the page are kept, `old` is the page's
+    text between the markers, which names the earlier days. Otherwise, `old` is empty."""
     today = datetime.date.today()
     now = f"{today.day} {today:%B %Y}"
     before = re.search(r"Measured (?:on|from) (\d+ \w+ \d+)", old)
@@ -88,8 +89,8 @@ def dates(old):
 
 def tables(faults, results, skipped, old=""):
     """Returns the text between the two markers of the page. `results` has the runs of each fault, and `skipped` the
-    reasons why some faults could not be injected. Both use the fault's key. A fault without runs keeps its row from the
-    text `old`.
+    reasons why some faults could not be injected. The keys of both are the keys of the faults. A fault without runs
+    keeps its row from `old`, the page's earlier text.
     """
     kept = {place: line for place, line in old_rows(old).items() if count_in(line) > 0}
     of_fault = {fault.key: kept.get((fault.section, fault.name)) for fault in faults if not results.get(fault.key)}

@@ -176,7 +176,8 @@ def in_turn(faults, times):
 
 
 def drawn(faults, seed):
-    """Draws faults, each with the seconds for which the job trains before it, for ever."""
+    """Yields random faults without end. With each fault comes the number of seconds for which the job trains before
+    it."""
     numbers = random.Random(seed)
     while True:
         yield numbers.choice(faults), round(numbers.uniform(0, LONGEST_DELAY), 3)

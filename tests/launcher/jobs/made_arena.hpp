@@ -44,7 +44,8 @@ public:
     MadeArena(const MadeArena&) = delete;
     MadeArena& operator=(const MadeArena&) = delete;
 
-    /// The offset of the recorders in the file, and the size of a file that has recorders for four ranks.
+    /// kRecorders is the offset of the recorders in the file. kBytes is the size of a file with recorders for four
+    /// ranks.
     static constexpr std::uint64_t kRecorders = (sizeof(base::ControlBlock) + 4095) / 4096 * 4096;
     static constexpr std::uint64_t kBytes = kRecorders + 4 * sizeof(base::RankRecorder);
 

@@ -320,7 +320,8 @@ class Top(WithJob):
         self.assertEqual([rank["is_straggler"] for rank in ranks], [True, False, False])
 
     def test_shows_the_ranks_of_several_hosts(self):
-        """A script replaces mpirun. In place of each remote host, it runs `rueda` on this host, for another job."""
+        """A script replaces mpirun. Instead of `rueda` on a remote host, it runs `rueda` on this host, for another
+        job."""
         self.start("even")
         (self.folder / "other").mkdir()
         other = WithJob("start")
@@ -643,7 +644,7 @@ class Screen(WithJob):
         terminal = self.open(lines=24, columns=200)
         terminal.resize(5, 40)
         begin = len(terminal.seen)
-        # A screen that was drawn before the change may still arrive, so the test checks the second screen.
+        # A screen of the old size may still arrive after the change, so the test checks the second screen.
         terminal.read_until(lambda seen: seen[begin:].count(b"\x1b[H") >= 3)
         picture = terminal.seen.split(b"\x1b[H")[-2]
         lines = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", picture).split(b"\r\n")

@@ -44,8 +44,9 @@ TEST_CASE("without operations, the looks are the parts of the time") {
 }
 
 TEST_CASE("the records say exactly how long the rank was outside") {
-    // The operations last from 100 to 300 ns, from 200 to 500 ns, and from 900 ns without an end. So the rank is in
-    // Rueda for 500 of 1000 ns. The record of a step (at 50 ns) has no duration.
+    // The first operation begins at 100 ns and ends at 300 ns. The second one begins at 200 ns and ends at 500 ns. The
+    // third one begins at 900 ns and does not end. So the rank is in Rueda for 500 of 1000 ns. The record of a step (at
+    // 50 ns) has no duration.
     const std::vector<RecordedOperation> operations = {record(0, base::RecordKind::kStep, 50, {}),
                                                        record(1, kAllreduce, 100, 300), record(2, kAllreduce, 200, 500),
                                                        record(3, kAllreduce, 900, {})};

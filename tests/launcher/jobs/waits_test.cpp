@@ -33,7 +33,7 @@ public:
         add(name, announced);
         return *this;
     }
-    /// Adds a blocking receive. It has ended if `ended` has a value.
+    /// Adds a blocking receive. If `ended` has no value, the receive is pending.
     Recording& receives(std::int32_t peer, std::int64_t announced, std::optional<std::int64_t> started = {},
                         std::optional<std::int64_t> ended = {}) {
         RecordedOperation& operation = add("", announced);
@@ -204,7 +204,7 @@ TEST_CASE("a rank in a blocking send or receive waits for the peer") {
     CHECK(ns_for(waits[2], 7) == 400);  // rank 7 is on another host
     CHECK(waits[2].share_caused_by(7) == Approx(0.4));
     CHECK(ns_for(waits[3], kAnyRank) == 500);
-    // The record of a small message does not say when its transfer started, so the whole time until its end counts as
+    // The record of a small message does not say when its transfer started. So the whole time until its end counts as
     // waiting.
     CHECK(ns_for(waits[4], 1) == 30);
     // Rank 0 waited for rank 2, which waited for rank 7 from 600 on.

@@ -118,8 +118,8 @@ TEST_CASE("scale and convert kernels have the bits of their definition for every
                         CHECK(convert_and_compare(way, content, from_shift, to_shift) == "");
                     }
                 }
-                // The two pointers are equally far from an aligned address, counted in elements. So the kernel
-                // processes two single elements and then vectors.
+                // Both pointers are the same number of elements before an aligned address. So the kernel processes two
+                // single elements and then vectors.
                 CHECK(convert_and_compare(way, content, 2 * size_of(way.from), 2 * size_of(way.to)) == "");
             }
         }

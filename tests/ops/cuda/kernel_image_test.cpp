@@ -73,8 +73,8 @@ TEST_CASE("the image has every kernel, for old drivers, and without instructions
 
 TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     alignas(16) std::byte memory[64];
-    // One pointer to elements of 4 bytes. Three elements come before the first aligned vector, and two after the last
-    // one.
+    // The division has one pointer to elements of 4 bytes. Three elements come before the first aligned vector, and two
+    // come after the last one.
     Division division(3 + 4 * 5 + 2, memory + 4, 4);
     CHECK(division.vectors() == 5);
     CHECK(division.begin_of_vector(0) == 3);
@@ -89,8 +89,8 @@ TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     CHECK(division.vectors() == 5);
     division.include(memory + 8, 8);
     CHECK(division.vectors() == 5);
-    // One pointer is aligned to its elements, but differs from the others in its distance to an aligned address.
-    // Another pointer is not aligned to its elements.
+    // First adds a pointer that is aligned to its elements, but whose distance to an aligned address differs from that
+    // of the others. Then adds a pointer that is not aligned to its elements.
     division.include(memory + 8, 4);
     CHECK(division.vectors() == 0);
     CHECK(division.singles() == 25);

@@ -44,9 +44,9 @@ private:
         std::string op;    ///< its first word
         int code = 0;      ///< the operation and the comparison, as a number
         Type type;         ///< the last type in the instruction's name
-        Type to;           ///< if the name contains two types: the first of these types
+        Type to;           ///< the first type in the name, if the name contains two types
         std::vector<Operand> operands;
-        std::size_t split = 0;  ///< if an operand consists of registers in braces: the number of these registers
+        std::size_t split = 0;  ///< the number of registers in braces, if an operand consists of such registers
         std::int64_t guard = -1;
         bool guard_is_inverted = false;
         std::size_t target = 0;

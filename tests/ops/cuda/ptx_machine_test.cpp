@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Tests that the machine for PTX finds the errors for which it is there.
+// Tests that the machine that executes PTX finds the errors for which it was written.
 #include "ptx_machine.hpp"
 
 #include <array>

@@ -17,7 +17,7 @@ using ops::test::random_elements;
 /// The offsets of the sources and of the destination from an address that is a multiple of 64, in bytes.
 struct Placement {
     std::size_t first = 0;   ///< the offset of source 0
-    std::size_t step = 0;    ///< each further source has an offset that is larger by this number
+    std::size_t step = 0;    ///< the offset grows by this number from one source to the next
     std::size_t result = 0;  ///< the offset of the destination
     bool in_place = false;   ///< the destination is source 0
 };

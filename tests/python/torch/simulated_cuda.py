@@ -114,7 +114,7 @@ class SimulatedTensor(torch.Tensor):
     def data_ptr(self) -> int:
         return self.memory.data_ptr() if self.memory.numel() else 0
 
-    # These methods replace PyTorch's, which ask the driver for the current device.
+    # PyTorch's own methods ask the driver for the current device, so the following methods replace them.
 
     def copy_(self, source: torch.Tensor, non_blocking: bool = False) -> Any:
         return _dispatched(torch.Tensor.copy_, (self, source), {})

@@ -449,8 +449,8 @@ class Works(unittest.TestCase):
             alike(future.wait(), torch.full((10,), 2.0 * sum(range(SIZE))))
 
     def test_inference_mode(self):
-        """Some results are not written directly to the output, but are copied to it. Another thread makes these copies,
-        and this thread is not in inference mode."""
+        """Some results are not written directly to the output: another thread copies them to it. That thread is not in
+        inference mode."""
         with torch.inference_mode():
             columns = torch.ones(4, 6)[:, ::2]
             rows = torch.zeros(SIZE, 4)[:, ::2]
@@ -487,8 +487,8 @@ class Works(unittest.TestCase):
         alike(both.wait() if both is not None else first.wait()[0] + second.wait()[0], torch.full((3,), 3.0 * SIZE))
 
     def test_collectives_in_callbacks(self):
-        """Callbacks may start collectives, which must match between the ranks. This must not depend on how far each
-        rank's program is. Nor may it depend on whether a future is already complete when its callback is added.
+        """Callbacks may start collectives. These must match between the ranks, however far each rank's program is, and
+        whether or not a future is already complete when its callback is added.
         """
         total = sum(range(SIZE))
 
@@ -539,8 +539,8 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """A callback may add further callbacks to futures. The further callbacks run right after the first one. If the
-        first callback waits for their results, they run at once."""
+        """A callback may add further callbacks to futures. They run right after the first callback. But if the first
+        callback waits for their results, they run at once."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()
@@ -582,8 +582,8 @@ class Works(unittest.TestCase):
             both.wait()
 
     def test_callbacks_of_another_group(self):
-        """A callback must not start collectives of another group, because their order would not be the same on all
-        ranks."""
+        """A callback must not start collectives of another group, because the ranks would start them in different
+        orders."""
         other = dist.new_group()
         mine = dist.all_reduce(torch.ones(1), async_op=True).get_future()
         theirs = dist.all_reduce(torch.ones(1), group=other, async_op=True).get_future()

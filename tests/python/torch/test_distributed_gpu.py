@@ -211,7 +211,7 @@ class Threads(Case):
         def reached():
             if other.ident is None:
                 other.start()
-                # if this thread holds the lock now, the other thread cannot end, so the wait ends after 1 s
+                # if this thread holds the lock now, the other thread cannot end, and join() returns after 1 s
                 other.join(1)
             return True
 
@@ -228,7 +228,8 @@ class Threads(Case):
         self.assertEqual(list(pairs), [])
 
     def test_wait_of_the_callbacks_thread(self):
-        """This wait makes only the stream for callbacks wait, and not the stream in which the program computes."""
+        """wait_until_complete() makes only the stream for callbacks wait, and not the stream in which the program
+        computes."""
         callbacks = dist.all_reduce(cuda(torch.ones(3)), async_op=True)._callbacks
         future = OrderedFuture(callbacks)
         future.set_result(1)

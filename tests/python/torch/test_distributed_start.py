@@ -342,7 +342,7 @@ class Refusals(unittest.TestCase):
 
 
 class RendezvousOfThreads(unittest.TestCase):
-    """Tests the rendezvous with ranks that are threads without a job. They exchange data through a store."""
+    """Tests the rendezvous without a job: the ranks are threads, which exchange data through a store."""
 
     def meet(self, store, rank, size, timeout):
         return Rendezvous(store, rank, size, datetime.timedelta(seconds=timeout)).exchange(f"rank {rank} of {size}")

@@ -78,9 +78,9 @@ def optimizers():
 
 
 def of_matrices():
-    """Returns a model for Muon, which only trains matrices. Muon computes in bfloat16, so inputs that differ by
-    float32's rounding may become different values. FSDP2 adds products in parts. This makes the differences larger, so
-    the results of Muon with FSDP2 cannot be compared."""
+    """Returns a model for Muon, which only trains matrices. Muon computes in bfloat16, so inputs that differ only by
+    float32's rounding may become different values. FSDP2 makes these differences larger, because it adds products in
+    parts. So the results of Muon with FSDP2 cannot be compared."""
     network = model()
     for parameter in network.parameters():
         parameter.requires_grad_(parameter.ndim == 2)
@@ -175,8 +175,8 @@ class Ddp(unittest.TestCase):
         alike(network.parameters(), single.parameters(), rtol=1e-2, atol=1e-3)
 
     def hooked(self, hook, state_of, dtype=torch.float64):
-        """Trains with a hook whose callbacks start collectives, on Rueda and on Gloo. Gloo runs callbacks in any order.
-        So with Gloo, the hook waits for the end of each bucket before the next bucket begins."""
+        """Trains with a hook whose callbacks start collectives, on Rueda and on Gloo. Gloo may run callbacks in any
+        order, so with Gloo the hook waits for each bucket to end before the next one begins."""
 
         def one_by_one(state, bucket):
             future = hook(state, bucket)

@@ -80,7 +80,7 @@ class Operations(Case):
         self.assertSame(pair[1], torch.ones(hvd.size()))
 
     def test_allgather_is_started_without_a_wait(self):
-        """Two ranks start two allgathers in different orders, and wait for them in the same order."""
+        """Different ranks start two allgathers in different orders. All ranks wait for them in the same order."""
         names = ["first", "second"] if hvd.rank() % 2 == 0 else ["second", "first"]
         handles = {name: hvd.allgather_async(cuda(torch.ones(hvd.rank() + 1)), name) for name in names}
         hvd.barrier()
@@ -203,8 +203,8 @@ class Mismatches(Case):
             self.assertSame(hvd.synchronize(handle), torch.full((hvd.size(),), index))
 
     def test_names_of_operations_without_a_name_repeat(self):
-        """The names of operations without a name repeat, because Rueda need not negotiate a known name again. Different
-        kinds of operations have different names."""
+        """Rueda need not negotiate a name again that it knows. So the names that unnamed operations get repeat.
+        Different kinds of operations have different names."""
         names = set()
         one = cuda(torch.ones(hvd.size()))
         with mock.patch.object(_deferred, "_NAMES", 3):

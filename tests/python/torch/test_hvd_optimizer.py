@@ -75,8 +75,8 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: Whether this version of PyTorch can tell that nothing but the parameter refers to a gradient. The optimizer moves
-#: only such gradients.
+#: Whether this version of PyTorch can tell that only the parameter refers to a gradient. The optimizer moves only such
+#: gradients.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
@@ -813,15 +813,16 @@ class HowItIsUsed(Case):
             parameter = torch.nn.Parameter(torch.ones(10, 4, dtype=dtype))
             plain = torch.optim.SGD([parameter], lr=0.1)
             optimizer = hvd.DistributedOptimizer(plain, [("words", parameter)], **options)
-            for _ in range(2):  # the refused operations of these names must not have started
+            # the second round uses the same names, so the refused operations of the first round must not have started
+            for _ in range(2):
                 parameter.grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.ones(1, 4, dtype=dtype), (10, 4))
                 with self.assertRaisesRegex(ValueError, "gradient of 'words'"):
                     optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
 
     def test_copies(self):
-        """A copy has the state but reduces nothing, as in Horovod. In Rueda, the functions of a copy raise an error
-        that says this."""
+        """As in Horovod, a copy of the optimizer has the state but reduces nothing. In Rueda, the functions of a copy
+        raise an error that says this."""
         model = model_of()
         for options in ({}, {"op": hvd.Adasum}):
             optimizer = distributed(model, **options)
@@ -999,8 +1000,8 @@ class Storages(Case):
             model, reference = model_of(), model_of()
             optimizer = distributed(model, gradient_storage=storage)
             for step in range(2):
-                # The program replaced the gradient before the backward pass, which adds to the new gradient. The new
-                # gradient must be reduced.
+                # The program replaces the gradient before the backward pass. The backward pass adds to the new
+                # gradient, which must be reduced.
                 for trained in (model, reference):
                     for parameter in trained.parameters():
                         parameter.grad = torch.ones_like(parameter)

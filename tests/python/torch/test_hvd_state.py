@@ -140,8 +140,8 @@ class States(unittest.TestCase):
                     self.assertTrue(same(dict(model.state_dict()), dict(reference_model.state_dict())), name)
 
     def test_gradients_are_zeros_where_there_was_no_state(self):
-        """Horovod creates the optimizer's state by a step with zero gradients, and some programs then read or add to
-        .grad."""
+        """Horovod makes a step with zero gradients to create the optimizer's state. Some programs then read .grad or
+        add to it."""
         for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.SparseAdam):
             with self.subTest(kind.__name__):
                 weight = torch.nn.Parameter(torch.ones(2, 3))

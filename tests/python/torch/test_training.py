@@ -92,7 +92,8 @@ class Schedulers(unittest.TestCase):
         self.assertEqual(optimizer.param_groups[0]["lr"], self.RATE.at(1))
 
     def test_another_rate_than_the_base_is_refused(self):
-        # A rate that was already multiplied by the workers would be multiplied twice.
+        # If the optimizer's rate was already multiplied by the number of workers, the scheduler would multiply it
+        # again.
         for rates, found in (((0.4,), "0.4"), ((0.2, 0.05), "0.05, 0.2")):
             optimizer = optimizer_with(*rates)
             with self.assertRaisesRegex(rueda.InvalidArgument, rf"is 0.1, but the optimizer has the .* {found}; give"):

@@ -10,10 +10,10 @@
 
 namespace rueda::explorer {
 
-/// Knows the order of the transitions (steps of a process) in a schedule: which transition happened before which
-/// others. A transition happens before later transitions of the same process, and before later transitions that
-/// conflict with it. With add_cause(), the caller can state further orders. A thread does not conflict with its own
-/// store buffer, because a load returns the same value before and after the buffer is flushed.
+/// Knows which transitions (steps of a process) of a schedule happened before which others. A transition happens before
+/// later transitions of the same process, and before later transitions that conflict with it. With add_cause(), the
+/// caller can add further orders. A thread does not conflict with its own store buffer, because a load returns the same
+/// value before and after the buffer is flushed.
 class Causality {
 public:
     using Clock = VectorClock<kMaxProcesses>;
@@ -22,9 +22,9 @@ public:
     /// Returns the earlier transitions that race with the present transition of `process`, which is not recorded yet.
     /// An earlier transition races if it conflicts with the present one and nothing else orders the two.
     [[nodiscard]] std::vector<std::uint32_t> races(std::size_t process, const Footprint& footprint) const;
-    /// Imagines another continuation of the schedule from just before `event`: first all later transitions that do not
-    /// depend on `event`, then the present transition of `process`. Returns the processes that can move first in this
-    /// continuation.
+    /// Imagines another continuation of the schedule, which begins just before `event`. First come all later
+    /// transitions that do not depend on `event`, and then the present transition of `process`. Returns the processes
+    /// that can move first in this continuation.
     [[nodiscard]] ProcessSet initials(std::uint32_t event, std::size_t process, const Footprint& footprint) const;
     /// Records the next transition of the schedule.
     void record(std::size_t process, const Footprint& footprint);

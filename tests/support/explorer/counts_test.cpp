@@ -83,9 +83,9 @@ TEST_CASE("with reduction, only the order of conflicting operations counts", "[u
 }
 
 TEST_CASE("a bound on preemptions leaves the schedules with so few switches", "[unit][explorer]") {
-    // Two threads have k operations each, so a schedule is a word of k zeros and k ones. A preemption is a switch while
-    // the first thread has operations left. The test counts the words with c preemptions to check the explorer's
-    // number.
+    // Two threads have k operations each. A schedule is a sequence of k zeros and k ones: the thread of each operation.
+    // A preemption is a switch to the other thread while the first one has operations left. To check the explorer's
+    // number, the test counts the sequences with c preemptions.
     constexpr int kOperations = 5;
     std::array<std::uint64_t, 2 * kOperations> with_preemptions{};
     for (std::uint32_t order = 0; order < (1U << (2 * kOperations)); ++order) {

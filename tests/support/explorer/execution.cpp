@@ -401,7 +401,7 @@ Outcome Execution::apply_read_modify_write(std::size_t number, const Operation& 
         return outcome;
     }
     acquire(number, operation.object, operation.order);
-    // A read-modify-write continues the release sequence that it reads from, whatever its own memory order.
+    // A read-modify-write continues the release sequence of the value that it reads, whatever its own memory order is.
     object.released.join(release(number, operation.order));
     see_own(number, operation.object, outcome.after);
     commit(number, operation.object, operation.bytes, outcome.after);
@@ -477,8 +477,8 @@ std::uint64_t Execution::view(std::size_t number, std::uint32_t object, std::uin
     return own != nullptr ? own->value : read_bytes(objects_[object].address, bytes);
 }
 
-/// Stores the first value that the thread has loaded from this object since its last pause(). A spin loop decides by
-/// this value.
+/// For each object, stores the first value that the thread has loaded since its last pause(), because a spin loop
+/// decides by this value.
 void Execution::see(std::size_t number, const Operation& operation, std::uint64_t value) {
     std::vector<Seen>& seen = threads_[number].seen;
     for (const Seen& known : seen) {
@@ -489,7 +489,7 @@ void Execution::see(std::size_t number, const Operation& operation, std::uint64_
     seen.push_back({operation.object, operation.bytes, value});
 }
 
-/// A value that the paused thread itself wrote does not end its pause.
+/// Updates the values that the thread has seen. So a value that the thread itself wrote does not end its pause.
 void Execution::see_own(std::size_t number, std::uint32_t object, std::uint64_t value) {
     for (Seen& known : threads_[number].seen) {
         if (known.object == object) {

@@ -22,7 +22,7 @@ using SyncClock = VectorClock<kMaxThreads>;
 /// The explorer's knowledge about an address within one schedule.
 struct Object {
     const void* address = nullptr;
-    const char* name = nullptr;  ///< if null, reports show a number instead
+    const char* name = nullptr;  ///< the object's name; if it is null, reports show a number
     int index = -1;
     /// the events that happened before the store that released the present value; a load with acquire order comes after
     /// them
@@ -32,8 +32,8 @@ struct Object {
     std::array<std::uint32_t, kMaxThreads> plain_read_times{};
 };
 
-/// Numbers the addresses in the order of their first use. The numbers are the same each time a schedule runs, even if
-/// the addresses differ.
+/// Numbers the addresses in the order of their first use. So the numbers are the same each time a schedule runs, even
+/// if the addresses differ.
 class ObjectTable {
 public:
     ObjectTable();
@@ -54,7 +54,7 @@ private:
 /// The facts about the last transition that are needed to find other schedules.
 struct Transition {
     Footprint footprint;
-    /// Threads whose next operation had to wait until their store buffer was empty. The buffer is empty now.
+    /// Threads whose next operation had to wait for their store buffer to become empty. Now the buffer is empty.
     ProcessSet after_own_buffer = 0;
     struct Cause {
         std::size_t process;
@@ -87,7 +87,8 @@ public:
     /// Returns the locations that the process's next transition reads or writes. The process must have a next
     /// transition.
     [[nodiscard]] const Footprint& footprint(std::size_t process) const;
-    /// Returns whether the thread's next operation needs an empty store buffer, even if the buffer is already empty.
+    /// Returns whether the thread's next operation may run only with an empty store buffer. The present state of the
+    /// buffer does not matter.
     [[nodiscard]] bool needs_empty_buffer(std::size_t thread) const;
     [[nodiscard]] bool buffer_is_empty(std::size_t thread) const;
     const Transition& step(std::size_t process);

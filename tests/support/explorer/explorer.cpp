@@ -101,7 +101,8 @@ private:
                 repeats = repeats || !add_node(enabled);
             }
             if (repeats) {
-                // The threads must return before their stacks can be used again, so the rest of the schedule also runs.
+                // This schedule repeats an earlier one. It still runs to its end, because the stacks can be used again
+                // only after the threads have returned.
                 execution_.step(prefer(enabled));
             } else {
                 const bool is_new = depth + 1 == nodes_.size();

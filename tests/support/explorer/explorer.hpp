@@ -42,8 +42,8 @@ struct Options {
     std::uint64_t schedules = std::numeric_limits<std::uint64_t>::max();
     /// A longer schedule is a failure: the code has an endless loop, or a spin loop without pause().
     std::size_t steps = 10'000;
-    /// If true, pause() waits until one of the values changes that the thread has read since its last pause(). Spin
-    /// loops therefore end. No schedule is missed if each iteration of the loop depends only on these values. If false,
+    /// If true, pause() waits until a value changes that the thread has read since its last pause(). Spin loops
+    /// therefore end. No schedule is missed if each iteration of the loop depends only on such values. If false,
     /// pause() does nothing, which is right for loops that count their iterations.
     bool pause_waits = true;
 };

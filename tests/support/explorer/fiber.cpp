@@ -68,7 +68,8 @@ namespace rueda::explorer {
 namespace {
 
 constexpr std::size_t kGuardBytes = 4096;
-// Sanitizers make stack frames three times as large. Pages that are never touched cost nothing.
+// The stacks are large, because sanitizers make stack frames three times as large. Pages that are never touched cost
+// nothing.
 constexpr std::size_t kStackBytes = 256 * 1024;
 
 // The first function on a new stack takes no argument, so this variable passes the fiber to it.

@@ -20,10 +20,10 @@ public:
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
-    /// For the owner: continues the function where it suspended itself, or starts it again if it has returned. Returns
-    /// when the function suspends itself or returns.
+    /// Called by the owner. Continues the function where it suspended itself, or starts it again if it has returned.
+    /// resume() returns when the function suspends itself or returns.
     void resume();
-    /// For the function on the fiber: suspends the function and returns to the owner.
+    /// Called by the function on the fiber. Suspends the function and returns to the owner.
     void suspend();
 
 private:

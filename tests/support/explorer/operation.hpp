@@ -53,9 +53,9 @@ struct Operation {
 struct Outcome {
     std::uint64_t before = 0;
     std::uint64_t after = 0;
-    bool succeeded = true;    ///< compare_exchange: whether it swapped; futex_wait: whether the thread slept
+    bool succeeded = true;    ///< whether a compare_exchange swapped, or whether a thread slept in a futex_wait
     bool buffered = false;    ///< whether a store went to the buffer, or a load came from the buffer
-    ProcessSet affected = 0;  ///< futex_wake_all: the threads that woke up
+    ProcessSet affected = 0;  ///< the threads that a futex_wake_all woke up
 };
 
 /// One operation of a schedule, which is one line of a report.

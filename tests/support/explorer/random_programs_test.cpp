@@ -18,8 +18,8 @@ namespace {
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 constexpr std::size_t kWords = 3;
 
-// Sanitizers find little in an exploration, which has only one operating-system thread. But sanitizers make an
-// exploration 5 to 20 times slower, so builds with sanitizers test fewer programs.
+// Sanitizers make an exploration 5 to 20 times slower, and find little in it, because it has only one operating-system
+// thread. So builds with sanitizers test fewer programs.
 #if defined(RUEDA_FEW_RANDOM_PROGRAMS)
 constexpr int kPrograms = 15;
 #else

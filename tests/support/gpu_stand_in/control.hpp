@@ -46,8 +46,8 @@ void set_delays(std::chrono::microseconds most);
 /// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
 void delay_operations(const std::string& part, std::chrono::microseconds delay);
 /// Whether an allocation of device memory or of pinned memory waits until the device has no work. The real driver may
-/// wait. These waits show a mistake: if a program allocates memory before it starts another rank's kernel, and a
-/// running kernel already waits for that rank, the program hangs. The default is false.
+/// wait. With these waits, a program with the following mistake hangs: it allocates memory before it starts another
+/// rank's kernel, although a running kernel already waits for that rank. The default is false.
 void set_allocations_wait(bool wait);
 /// Whether a copy from pageable memory waits for its stream before it reads the memory. The real driver may do so. The
 /// default is false.
@@ -86,7 +86,7 @@ void break_device(int device, CudaResult error);
 /// reports this access as a race, unless a synchronisation or a successful query orders all conflicting operations
 /// before it. After this call, the program may access the memory directly.
 void host_access(DeviceAddress address, std::size_t bytes, bool write);
-/// Does the same for a pointer, for example to pinned memory.
+/// Declares an access like the function above, but takes a pointer, for example to pinned memory.
 inline void host_access(const void* address, std::size_t bytes, bool write) {
     host_access(static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address)), bytes, write);
 }

@@ -65,8 +65,8 @@ void forget_signal_handlers() {
     std::set_terminate(std::abort);
 }
 
-/// If a child ends with one of these statuses, its message says how the body ended. Any other status comes from the
-/// body itself.
+/// A child that ends with one of these statuses has sent a message that says how the body ended. If the status is
+/// another one, the body itself has ended the process.
 constexpr int kReturnedStatus = 0;
 constexpr int kThrewStatus = 70;
 

@@ -58,8 +58,8 @@ using Words = std::array<std::uint64_t, kWords>;
 
 }  // namespace
 
-/// The entry of one rank. Only the rank writes its phase (`version` and the members after it). The test's process
-/// writes `process` and `ended`.
+/// The entry of one rank. Only the rank writes its phase (`version` and the fields after it). The test's process writes
+/// `process` and `ended`.
 struct Line {
     std::atomic<std::int32_t> process{0};
     std::atomic<std::uint32_t> ended{0};

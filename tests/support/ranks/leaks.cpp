@@ -21,8 +21,8 @@
 namespace rueda::tests::detail {
 namespace {
 
-/// If something seems to be left behind, the check waits this long for it to disappear: an orphan may be about to end,
-/// and an object in /dev/shm may belong to another test.
+/// How long the check waits for something that seems to be left behind. It may disappear by itself: an orphan may be
+/// about to end, and an object in /dev/shm may belong to another test.
 constexpr auto kPatience = std::chrono::seconds(2);
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
 

@@ -53,7 +53,7 @@ public:
             fail(failure(ErrorCode::timeout, "{}: rank{} did not come within {} s", name_of(kind), missing(),
                          std::chrono::duration<double>(timeout_).count()));
         }
-        // This round is complete, so its result is valid even if a rank has left or failed since then.
+        // This round was complete before, so its result is valid even if a rank has left or failed since then.
         if (round_ == round) {
             return failed_;
         }

@@ -20,8 +20,8 @@ namespace rueda::collectives {
 /// make_thread_transports(). Any thread may call this function.
 void cut_thread_transport(Transport& transport, int rank);
 
-/// Returns how many calls of transports in this process came from a thread that does not block SIGPIPE. A transport of
-/// MPI writes to connections in its calls, so such a thread would let the process end if a connection is broken.
+/// Returns how many calls of transports in this process came from a thread that does not block SIGPIPE. Such a call is
+/// a mistake: MPI's transport writes to connections, and on a broken connection, SIGPIPE would end the process.
 [[nodiscard]] std::uint64_t calls_without_blocked_sigpipe();
 
 }  // namespace rueda::collectives

@@ -45,7 +45,7 @@ KEEP_ALIVE = (5, 2, 5)
 #: producer's process is stopped (for example by SIGSTOP): the kernel still answers, but no ALIVE comes, so the receiver
 #: notices it.
 ALIVE_SECONDS = 5.0
-#: In seconds: a receiver gives a producer up if it needs bytes and gets none for this time.
+#: In seconds: if a receiver needs bytes and gets none for this time, it gives up the producer.
 SILENCE_SECONDS = 30.0
 #: In bytes: the maximum size of a payload.
 LONGEST_PAYLOAD = 1 << 20
@@ -63,7 +63,7 @@ _DTYPE = re.compile(
 class Kind(enum.IntEnum):
     """The kinds of messages. Only the receiver sends TASK, and only the producer sends the other kinds."""
 
-    TASK = 1  # what to make; the payload is JSON
+    TASK = 1  # what the producer must make; the payload is JSON
     BATCH = 2  # the payload describes the arrays, whose bytes follow
     END_OF_EPOCH = 3
     ACCEPTED = 4  # the producer begins with the task
@@ -134,7 +134,7 @@ class Described(NamedTuple):
 
 def describe_batch(batch: Mapping[str, npt.NDArray[Any]]) -> bytes:
     for name, array in batch.items():
-        # Refused, because NumPy on the receiver would make elements of another size from this dtype.
+        # This dtype is refused, because NumPy on the receiver would make elements of another size from it.
         if array.dtype.itemsize == 0:
             raise InvalidArgument(
                 f"sending the array '{name}' of a batch: its dtype is {array.dtype.str}; expected elements of at least one byte"
@@ -339,7 +339,8 @@ def split_address(address: str) -> tuple[str, int]:
             f"the address of a producer is {address!r}; expected 'host:port' or '[IPv6 address]:port'"
         )
     try:
-        host.encode("idna")  # the module socket does this, and its UnicodeError is no OSError
+        # The module socket encodes host names in the same way, but its UnicodeError is no OSError.
+        host.encode("idna")
     except UnicodeError as error:
         raise InvalidArgument(
             f"the address of a producer is {address!r:.200}, and its host is no possible host name: {error}"

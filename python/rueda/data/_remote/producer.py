@@ -75,8 +75,9 @@ class Producer:
         self._unproven: dict[socket.socket, None] = {}  # the connections whose secret is not proven, the oldest first
         self._open: set[socket.socket] = set()  # all connections, including those whose secret is not proven
         self._workers = 0  # the number of worker processes that run or start
-        self._threads: list[threading.Thread] = []  # only the thread that accepts connections and close() use this list
-        self._starting = threading.Lock()  # the module multiprocessing starts one process at a time
+        self._threads: list[threading.Thread] = []  # used only by close() and by the thread that accepts connections
+        # Held while a process is started, because the module multiprocessing can start only one at a time.
+        self._starting = threading.Lock()
         self._end = threading.Event()
         multiprocessing.util.register_after_fork(self, Producer._forget)
         self._finalizer = multiprocessing.util.Finalize(self, self._close_all, exitpriority=100)
@@ -119,7 +120,7 @@ class Producer:
             )
             try:
                 thread.start()
-            except RuntimeError as error:  # the system has no room for a thread
+            except RuntimeError as error:  # the system refuses another thread
                 _logger.warning("producer at %s: serving a connection failed: %s", self.address, error)
                 self._drop(connected)
                 self._end.wait(_PAUSE)
@@ -251,7 +252,8 @@ def _forward(connection: Connection, process: WorkerProcess) -> None:
         while arrived:
             if not _send(connection, arrived.popleft()):
                 return
-        # The receiver knows the number of epochs, and ends when it has received everything. So no message is needed.
+        # The receiver knows the number of epochs, and ends when it has received everything. So the producer sends no
+        # message at the end.
         if process.finished:
             return
         if process.ended:
@@ -270,7 +272,7 @@ def _forward(connection: Connection, process: WorkerProcess) -> None:
 
 
 def _send(connection: Connection, report: Arrived) -> bool:
-    """Sends a report of the worker. Returns false if nothing follows."""
+    """Sends a report of the worker. Returns false if the worker sends no further report."""
     kind = report.report.kind
     if kind is _channel.Kind.FAILED:
         connection.send(Kind.FAILED, report.text.encode())

@@ -86,8 +86,8 @@ class Receiver:
         return Reported(_channel.Kind.LOST, f"the producer at {self._address} was lost: {reason}")
 
     def _connect(self, task: Task) -> Connection:
-        """Finds a producer. Usually this is the producer whose turn it is. If other producers may take over, it is the
-        next one that can be reached.
+        """Connects to a producer, and sends it the task. Each worker has its own producer. If other producers may take
+        over, and the worker's own producer cannot be reached, takes the next one that can be reached.
         """
         first = task.index % len(self.addresses)
         candidates = self.addresses[first:] + self.addresses[:first] if self.takes_over else (self.addresses[first],)
@@ -161,7 +161,7 @@ def remote(
         prefetch: the producer makes up to this number of batches for each worker before they are sent, and this host
             receives up to this number before the program takes them.
         on_death: what happens if a producer is lost, or the process that makes the batches dies. "raise" raises
-            WorkerDied. "replace" logs a warning, and lets the same producer or the next one that can be reached continue
+            WorkerDied. "replace" logs a warning. Then the same producer, or the next one that can be reached, continues
             behind the last batch that this host has received.
         patience: the number of seconds in which a producer must become reachable.
         largest_batch: the maximum number of bytes of a batch. A larger batch has the same effect as the loss of its

@@ -101,8 +101,8 @@ def _has_backends() -> bool:
 
 
 def _finds_groups_by_name() -> bool:
-    """Returns True if functional collectives of this PyTorch find every group by its name, also groups of other
-    packages.
+    """Returns True if functional collectives of this PyTorch find every group by its name, even if another package made
+    the group.
     """
     from torch._C import _distributed_c10d as c10d
 

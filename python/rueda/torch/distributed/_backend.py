@@ -61,8 +61,8 @@ class RuedaBackend(Operations, Base):
         """
 
     def perform_nocolor_split(self, _device: Any) -> None:
-        """Does nothing. NCCL needs all ranks to split a group. After init_process_group(device_id=…), PyTorch therefore
-        calls this method in new_group() also on ranks that are no members. Rueda needs only the members.
+        """Does nothing. After init_process_group(device_id=…), PyTorch calls this method in new_group() on ranks
+        outside the new group, because NCCL needs all ranks to split a group. Rueda needs only the new group's members.
         """
 
 

@@ -73,7 +73,7 @@ class Callbacks:
             tuple[OrderedFuture, Call]
         ] = []  # the callbacks that the running callback has added; only the callback thread uses this list
         self._runs = False
-        self._closes: float | None = None  # the time after which no callback begins, because the process ends
+        self._closes: float | None = None  # set when the process ends: after this time no callback begins
         self._started: list[Handle[Any] | None] = [None] * _NAMES
         self._count = 0
 
@@ -128,7 +128,7 @@ class Callbacks:
             if following is None:
                 return
             self._call(*following)
-            del following  # an idle thread must not keep the future alive
+            del following  # frees the future: this thread must not keep it alive while it waits for work
 
     def _next(self) -> tuple[OrderedFuture, Call] | None:
         """Returns the next callback to run. Returns None if this thread should end: there is no work, or no time is
@@ -192,7 +192,8 @@ class Callbacks:
                     f"a callback (future.then) of group '{group}' starts a collective, and the one {_NAMES} before it has not "
                     f"completed after {timeout:g} s: {last._waits_for()}"
                 )
-                # the collective was not started, so this rank's count now differs from that of other ranks
+                # the collective was not started, so this rank now numbers its collectives differently from the other
+                # ranks
                 self._order.break_for_good(str(error))
                 raise error
         handle = begin(f"future.then/{place}")
@@ -220,7 +221,7 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             super().__init__(devices=devices)
         self._devices = devices
         self._callbacks = callbacks
-        self._operation = operation  # the operation that completes this future; None if a callback does
+        self._operation = operation  # the operation that completes this future; None if a callback completes it
         self._completing = threading.Lock()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
@@ -348,8 +349,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             self._complete_here(value, error)
             return
         try:
-            # The future records an event in the current stream. In this scope it is the callbacks' stream, in which the
-            # tensors of the value are ready.
+            # The future records an event in the current stream. In this scope, the current stream is the one for
+            # callbacks. In that stream, the tensors of the value are ready.
             with self._on_callback_stream():
                 self._complete_here(value, error)
         except Exception as failure:  # CUDA may refuse the stream or an event, for example after a failed kernel
@@ -367,8 +368,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
 @contextlib.contextmanager
 def _on_behalf_of_nobody() -> Iterator[None]:
-    """A scope for callbacks of C++ code, which run on the thread that completes the future. They do not take part in
-    the order of the group's callbacks.
+    """A scope for callbacks of C++ code, which run on the thread that completes the future. These callbacks do not take
+    part in the order of the group's callbacks.
     """
     own, _here.running = running(), None
     try:

@@ -71,7 +71,7 @@ class DeviceOperation(Operation):
         self._concluding = threading.Lock()
         self._index = handles[0]._device
         self._stream = handles[0]._stream
-        self._finished: Any = None  # the event after the work of `finish`
+        self._finished: Any = None  # a GPU event that is reached when the work of `finish` is done
 
     def wait(self, timeout: float | None) -> None:
         """Blocks until the operation's work has been put into a stream of the GPU. The current stream then waits for
@@ -80,7 +80,7 @@ class DeviceOperation(Operation):
         try:
             self._wait_for_handles(timeout)
         except BaseException as error:
-            if timeout is None:  # this also happens if Ctrl-C interrupts the wait
+            if timeout is None:  # the except block also runs if Ctrl-C interrupts the wait
                 self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
             raise
         self._conclude()
@@ -151,8 +151,8 @@ class DeviceOperation(Operation):
         return _devices.side_stream(self._index, "futures")
 
     def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns the scope in which a thread of the backend concludes the operation. Such a thread belongs to no
-        stream of the program."""
+        """Returns the scope in which a thread of the backend concludes the operation. The scope selects a stream,
+        because such a thread belongs to no stream of the program."""
         return _devices.on_stream(self._side_stream())
 
     def devices(self) -> list[torch.device] | None:

@@ -33,8 +33,8 @@ class Watched(Protocol):
     """An operation to wait for."""
 
     def wait_a_while(self, seconds: float) -> bool:
-        """Blocks for at most this number of seconds, and drives operations forward during this time. Returns True if
-        the operation has ended.
+        """Blocks for at most `seconds`, and drives operations forward during this time. Returns True if the operation
+        has ended.
         """
 
     def has_ended(self) -> bool: ...
@@ -98,7 +98,8 @@ class _Watch:
             try:
                 mark_thread()
                 conclude()
-            except BaseException as error:  # an error of this thread's own work; an operation's error is in its future
+            # a failure of conclude() itself; an operation's error is stored in its future
+            except BaseException as error:
                 _report(error)
 
     def _next(self) -> Callable[[], None] | None:
@@ -122,7 +123,8 @@ class _Watch:
                     return None
         length = _SHORTEST_SLICE
         while True:
-            with contextlib.suppress(Exception):  # has_ended() raises the operation's error below
+            # has_ended(), which is called below, raises the operation's error again
+            with contextlib.suppress(Exception):
                 self._pending[0][0].wait_a_while(length)
             with self._changed:
                 if self._is_closing:

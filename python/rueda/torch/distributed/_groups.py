@@ -23,8 +23,8 @@ from rueda.errors import RuedaError
 from rueda.torch.distributed import _joining
 from rueda.torch.distributed._pending_operation import Order
 
-#: In seconds: the shortest and the longest pause between two queries of the store, and the interval in which this rank
-#: checks whether the job still runs.
+#: In seconds: the shortest pause between two queries of the store, the longest such pause, and the interval in which
+#: this rank checks whether the job still runs.
 _SHORTEST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.05
 _LOOK_SECONDS = 0.5
@@ -137,7 +137,7 @@ class Membership:
             )
         self._set = add_process_set_among(sorted(self.ranks))
         self.process_set = self._set.process_set_id
-        self.name = str(self.process_set)  # all members have the same number for this set
+        self.name = str(self.process_set)  # the set has the same number on all members
         self.order = Order(self.name)
         self.monitored = itertools.count()  # counts the calls of monitored_barrier
         self._leaving = threading.Lock()
@@ -158,7 +158,7 @@ class Membership:
 
 def backends_of_group() -> set[str] | None:
     """Returns the backends, by device, of the group that PyTorch is making. PyTorch does not pass them to a backend, so
-    this function reads a local variable of the PyTorch function that made the call.
+    this function reads a local variable of the calling PyTorch function.
 
     Returns None if the backends cannot be found.
     """

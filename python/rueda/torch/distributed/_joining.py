@@ -49,7 +49,8 @@ def _is_number(variable: str) -> bool:
 
 def host() -> str:
     """Returns a text that is the same in all processes that can connect to each other by an abstract Unix socket. Such
-    processes run on the same machine, since the same boot, and in the same network namespace.
+    processes run on the same machine and in the same network namespace, and the machine was not rebooted between their
+    starts.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

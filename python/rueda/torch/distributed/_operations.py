@@ -137,8 +137,8 @@ class Operations:
         return self._for_caller(operation, RuedaWork)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
-        """Returns the Work object for the caller. `make` creates it from the operation and the thread for callbacks of
-        futures (here None).
+        """Returns the Work object for the caller. `make` creates it from the operation and from the thread for
+        callbacks of futures. This class passes None as the thread.
         """
         return make(operation, None)
 
@@ -717,7 +717,7 @@ class Operations:
                 missing[peer] = 1
                 if not wait_all_ranks:
                     break
-        for peer in arrivals:  # late members get the message when they call monitored_barrier()
+        for peer in arrivals:  # a late member receives this message when it calls monitored_barrier()
             _native.send_async(bytes(missing), self._ranks[peer], tag, self._set)
         if any(missing):
             raise RuntimeError(_who_is_missing(missing, limit))

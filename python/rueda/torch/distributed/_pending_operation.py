@@ -121,7 +121,7 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # stands for this operation in Order; does not keep its tensors alive
+        self._identity = object()  # the key of this operation in Order, which therefore keeps no tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
@@ -153,7 +153,7 @@ class Operation:
             try:
                 self._wait_for_handles(timeout)
             except BaseException as error:
-                if timeout is None:  # this also happens if Ctrl-C interrupts the wait
+                if timeout is None:  # the except block also runs if Ctrl-C interrupts the wait
                     self._order.give_up(self._identity, str(error) or f"{self.what}: {type(error).__name__}")
                 raise
             self._conclude()

@@ -100,7 +100,7 @@ class RuedaProcessGroup(Operations, Base):
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_finalizing():  # at the interpreter's exit, the job has already ended, and modules may be cleared
-            self.shutdown()  # in older versions, destroy_process_group only drops PyTorch's reference to the group
+            self.shutdown()  # older versions of PyTorch do not call shutdown() in destroy_process_group()
 
 
 class OlderProcessGroup(RuedaProcessGroup):
@@ -173,7 +173,7 @@ def _is_called_by_python() -> bool:
         frame: Any = sys._getframe(2)
         while frame.f_globals.get("__package__") == __package__:
             frame = frame.f_back
-    except (ValueError, AttributeError):  # C++ code has made the call, on a thread without Python frames
+    except (ValueError, AttributeError):  # the caller is C++ code, on a thread without Python frames
         return False
     return bool(frame.f_globals.get("__name__") == "torch.distributed.distributed_c10d")
 

@@ -29,7 +29,7 @@ R = TypeVar("R")
 class _Here(threading.local):
     """The state of this thread."""
 
-    calls_itself = False  # call() sets this before it calls a method; begins() in this method resets it
+    calls_itself = False  # call() sets this flag before it calls a method, and the method's begins() resets the flag
     records = False  # True within call()
     pending: Operation | None = None  # the operation that the method has started
 
@@ -66,7 +66,7 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
         pending = _here.pending
     finally:
         _here.calls_itself = _here.records = False
-        _here.pending = None  # this attribute would otherwise keep the operation, and with it the tensors, alive
+        _here.pending = None  # otherwise this attribute would keep the operation and its tensors alive
     if pending is not None:
         _profiling.follow(f"{name}.pending", pending.handles, tensors)
     return result
@@ -83,7 +83,7 @@ def note_pending(operation: Operation) -> None:
 
 @contextlib.contextmanager
 def _waited_for(operation: Operation) -> Iterator[None]:
-    if not _profiling.is_active():  # either this thread is not recorded, or the profiler has stopped
+    if not _profiling.is_active():  # the profiler has stopped, or does not record this thread
         yield
         return
     with _profiling.region(f"rueda:{operation.kind}.wait"):

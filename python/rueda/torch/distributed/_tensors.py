@@ -109,8 +109,8 @@ def name_of(operator: Any) -> str:
 
 
 class Reduction:
-    """The reduction for tensors of one dtype. This is the number of one of Rueda's reductions. If Rueda does not have
-    the reduction, it is a function of two tensors. Inputs are multiplied by `factor` before the reduction.
+    """The reduction for tensors of one dtype. `number` is its number in Rueda. If Rueda does not have the reduction,
+    `function` computes it from two tensors. Inputs are multiplied by `factor` before the reduction.
     """
 
     __slots__ = ("factor", "function", "number")

@@ -43,8 +43,8 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
 
 
 def allgather_row(row: torch.Tensor, name: str) -> torch.Tensor:
-    """Gathers one row of each rank. In contrast to allgather(), the ranks need not exchange the numbers of rows first if
-    the row is on a GPU.
+    """Gathers one row of each rank. If the row is on a GPU, this is faster than allgather(): the ranks need not
+    exchange their numbers of rows first.
     """
     if not row.is_cuda:
         return allgather(row[None], name=name)
@@ -62,7 +62,7 @@ def _check_rows(tensor: torch.Tensor) -> None:
 
 
 def _output_for(tensor: torch.Tensor, everyones: torch.Tensor) -> torch.Tensor:
-    """Returns memory for the rows of all ranks. `everyones` has a row for each rank; column 0 is the number of rows."""
+    """Returns memory for the rows of all ranks. Column 0 of `everyones` has each rank's number of rows."""
     return tensor.new_empty((int(everyones[:, 0].sum()), *tensor.shape[1:]))
 
 
@@ -160,7 +160,7 @@ def allgather(
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts a grouped_allgather() and returns one handle for all tensors at once. The result has no gradient.
+    """Starts a grouped_allgather() and immediately returns one handle for all tensors. The result has no gradient.
 
     Example::
 

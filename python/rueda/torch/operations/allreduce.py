@@ -224,7 +224,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts a grouped_allreduce() and returns one handle for all tensors at once. The result has no gradient.
+    """Starts a grouped_allreduce() and immediately returns one handle for all tensors. The result has no gradient.
 
     Example::
 
@@ -245,7 +245,7 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts a grouped_allreduce_() and returns one handle for all tensors at once.
+    """Starts a grouped_allreduce_() and immediately returns one handle for all tensors.
 
     Example::
 

@@ -24,7 +24,7 @@ from rueda.torch.process_sets import ProcessSet
 
 # The handles of operations that are pending or whose result was not fetched yet. The key is the handle's number.
 _handle_map: dict[int, Handle[Any] | DeferredOperation] = {}
-_next_handle = itertools.count(1)  # next() is one step under the GIL, so threads need no lock
+_next_handle = itertools.count(1)  # under the GIL, next() cannot be interrupted by another thread, so no lock is needed
 _basics._at_end.append(_handle_map.clear)
 # Operations that were started while torch.profiler recorded the thread, and their names in the profile.
 _recorded: dict[int, str] = {}

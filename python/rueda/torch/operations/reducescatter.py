@@ -49,8 +49,8 @@ def reducescatter_async(
 
 
 def _own_output(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
-    """Returns new memory of a GPU for this rank's rows of the result. The number of these rows is computed by the rule
-    by which Rueda divides rows among ranks.
+    """Returns new memory of a GPU for this rank's rows of the result. Rueda's rule for dividing rows among ranks gives
+    the number of these rows.
     """
     size, rank = process_set.size() or 1, process_set.rank() or 0
     if tensor.dim() == 0:
@@ -121,7 +121,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts a grouped_reducescatter() and returns one handle for all tensors at once. The result has no gradient.
+    """Starts a grouped_reducescatter() and immediately returns one handle for all tensors. The result has no gradient.
 
     Example::
 

@@ -58,7 +58,7 @@ def sparse_allreduce_async(
     indices = allgather_async(tensor._indices().t().contiguous(), indices_of, process_set)
 
     def ended() -> torch.Tensor:
-        # Both operations must be waited for, even if the first one has failed.
+        # Waits for both operations, even if the first one has failed.
         try:
             where = synchronize(indices)
         finally:

@@ -27,7 +27,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr cuda::IpcSizes kSizes{.slot = 4096, .least_batch = 256};
-constexpr std::size_t kMemory = 3 * kSizes.slot;  ///< the memory that a member shares: two slots and scratch memory
+constexpr std::size_t kMemory = 3 * kSizes.slot;  ///< bytes that a member shares: two slots, and scratch memory of one
+                                                  ///< slot
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -54,8 +55,8 @@ void run_sum(IpcMember& member, DeviceCommunicator& communicator, std::size_t co
     sum.check(member);
 }
 
-/// Returns the number of members for which `is_true` is true. The members find it by an allreduce, which is so small
-/// that it is staged (moves through the host's memory).
+/// Returns the number of members for which `is_true` is true. The members compute this number by an allreduce, which is
+/// so small that it is staged (moves through the host's memory).
 float count_members(IpcMember& member, DeviceCommunicator& communicator, bool is_true) {
     float count = is_true ? 1 : 0;
     std::byte* const memory = member.put(std::as_bytes(std::span(&count, 1)));
@@ -352,7 +353,7 @@ TEST_CASE("a set that shares memory uses NCCL as soon as another set has an orde
         RUEDA_RANK_EQUAL(gpu::calls("cuIpcOpenMemHandle"), 1U);
         RUEDA_RANK_EQUAL(gpu::nccl_operations().size(), 1U);
         for (std::uint32_t batch = 1; batch < IpcMember::kOrderInterval; ++batch) {
-            run_sum(member, *first, 100);  // in the last of these batches, the first set gets a launch order
+            run_sum(member, *first, 100);  // the first set gets a launch order in the last batch of this loop
         }
         const std::size_t before = gpu::nccl_operations().size();
         for (const std::size_t count : {3000U, 20U, 3000U}) {

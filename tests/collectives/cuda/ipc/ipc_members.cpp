@@ -246,7 +246,7 @@ RanksResult run_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>
                     IpcMember member(context, setup, board);
                     body(member);
                 }
-                board.meet();  // after this, no member starts further work on a device
+                board.meet();  // after meet(), no member starts further work on a device
                 std::string all;
                 for (const std::string& violation : gpu::violations()) {
                     all += violation + "\n";

@@ -23,7 +23,7 @@ using namespace collectives;  // NOLINT(google-build-using-namespace): tests of 
 
 struct IpcSetup {
     int members = 2;
-    int devices = 1;  ///< member i has device i modulo this number
+    int devices = 1;  ///< the number of devices; member i uses device i modulo this number
     std::uint64_t seed = 1;
     DevicePath path = DevicePath::automatic;
     cuda::IpcSizes sizes{.slot = 4096, .least_batch = 256};
@@ -34,7 +34,7 @@ struct IpcSetup {
 
 /// The lists of an operation that moves rows.
 struct IpcLists {
-    std::vector<std::int64_t> rows{};    ///< the first dimensions of all members' inputs
+    std::vector<std::int64_t> rows{};    ///< the number of rows of each member's input
     std::vector<std::int64_t> splits{};  ///< the rows that each member sends to each member, ordered by the sender
 };
 
@@ -103,7 +103,7 @@ private:
 /// "violations".
 [[nodiscard]] RanksResult run_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>& body,
                                   const RanksOptions& options = {.as = RanksAs::processes});
-/// Requires that all members have passed, and that the stand-in found nothing.
+/// Requires that all members have passed, and that the stand-in found no violation.
 void require_ipc(const IpcSetup& setup, const std::function<void(IpcMember&)>& body);
 /// All violations of all members.
 [[nodiscard]] std::string violations_of(const RanksResult& result);

@@ -24,7 +24,7 @@ using Random = std::mt19937_64;
 
 constexpr std::size_t kGuard = 32;  ///< bytes around an output, which must not change
 constexpr std::byte kGuardByte{0x5a};
-constexpr std::size_t kMostApart = 5;  ///< a batch with more tensors has all of them in one allocation
+constexpr std::size_t kMostApart = 5;  ///< if a batch has more tensors than this, all are in one allocation
 
 std::vector<std::byte> random_bytes(std::uint64_t seed, std::size_t bytes) {
     Random random(seed);
@@ -207,8 +207,8 @@ private:
     IpcMember& member_;
     const std::vector<Shape>& shapes_;
     std::vector<Buffers> buffers_;
-    std::vector<std::byte> together_;   // for one common allocation: its contents before the batch
-    std::vector<std::size_t> outputs_;  // for one common allocation: the offsets of the guarded outputs
+    std::vector<std::byte> together_;  // the contents of the common allocation before the batch; empty if there is none
+    std::vector<std::size_t> outputs_;  // the offsets of the guarded outputs in the common allocation
     std::byte* memory_ = nullptr;       // the one allocation
 };
 

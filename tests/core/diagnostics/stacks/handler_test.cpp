@@ -160,7 +160,7 @@ TEST_CASE("a print is requested only when an interpreter's handler has written i
     const base::UniqueFd file(memfd_create("traceback", MFD_CLOEXEC));
     ::signal(SIGUSR2, &look_for_request);
     REQUIRE(adopt_traceback_handler(file.value()).is_ok());
-    ::kill(::getpid(), SIGUSR2);  // for the handler, this signal is like one that a user sends by hand
+    ::kill(::getpid(), SIGUSR2);  // the handler cannot distinguish this signal from one that a user sends
     CHECK_FALSE(was_requested.load());
     CHECK(take_print_request());
     REQUIRE(adopt_traceback_handler(-1).is_ok());

@@ -76,7 +76,7 @@ TEST_CASE("a rank is asked once per round, and its answer is taken", "[stacks]")
 TEST_CASE("the answer to a later question of another rank is one, too", "[stacks]") {
     Host host;
     host.offer(1, base::StackOffer::offered);
-    host.control->stack_of(1).asked.store(0xFFFF'FFFE);  // questions have numbers, which wrap around after 2^32
+    host.control->stack_of(1).asked.store(0xFFFF'FFFE);  // the next numbers of questions wrap around at 2^32
     host.control->stack_of(1).answered.store(0xFFFF'FFFE);
     CHECK_FALSE(host.questions.ask(0b010, kNow));
     base::StackQuestions other(host.blocks, 2 * kSecond);
@@ -199,7 +199,7 @@ TEST_CASE("the end of a job does not wait for ever for names", "[stacks]") {
     sleep_until(done);
     background.join();
     state->may_end.store(true);
-    while (state.use_count() > 2) {  // waits until the extra thread, which may end now, has ended
+    while (state.use_count() > 2) {  // waits for the end of the extra thread
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     CHECK(block.text.read() == "before");

@@ -42,8 +42,8 @@ CudaResult Call::check(Needs needs) {
     if (needs == Needs::nothing) {
         return kCudaSuccess;
     }
-    // CUDA Driver API, "Initialization": every function fails before cuInit(). A child process of fork() cannot use the
-    // driver that its parent initialised.
+    // CUDA Driver API, "Initialization": every function fails before cuInit(). After a fork(), the child process cannot
+    // use the driver that its parent initialised.
     if (!machine_.is_initialised || machine_.process != ::getpid()) {
         return kCudaNotInitialized;
     }

@@ -26,8 +26,8 @@ public:
     /// Returns the live stream, or null after a report.
     [[nodiscard]] Stream* stream(CudaStream handle);
     [[nodiscard]] Event* event(CudaEvent handle);
-    /// Returns the error if the call is forbidden because a stream captures a graph. All functions that CUDA calls
-    /// "potentially unsafe" during a capture use this check.
+    /// Returns an error if this call is forbidden while a stream captures a graph. This check is for all functions that
+    /// CUDA calls "potentially unsafe" during a capture.
     [[nodiscard]] CudaResult refuse_during_capture();
     void report(const std::string& what);
 

@@ -13,7 +13,7 @@
 namespace rueda::tests::gpu {
 namespace {
 
-/// The machine. While this object exists, the machine's mutex is locked.
+/// Gives access to the machine. While this object exists, the machine's mutex is locked.
 struct Held {
     Machine& machine = Machine::instance();
     std::unique_lock<std::mutex> lock{machine.mutex};

@@ -69,7 +69,7 @@ bool is_done(const Event& event) {
     return event.recorded == nullptr || event.recorded->done;
 }
 
-/// Orders the host program after the work of the event.
+/// Makes the next steps of the host program count as later than the work for which the event stands.
 void order_host_after(Machine& machine, const Event& event) {
     if (event.shared != nullptr) {
         event.shared->join_clock(event.shared->last_record(), machine.host);
@@ -255,7 +255,7 @@ CudaResult cuEventSynchronize(CudaEvent handle) {
     if (const CudaResult refused = call.refuse_during_capture(); refused != kCudaSuccess) {
         return refused;
     }
-    // This copy keeps the device, because another thread may destroy the event during the wait.
+    // The reference to the device stays valid even if another thread destroys the event during the wait.
     Device& device = *event->device;
     if (event->shared != nullptr) {
         wait_for_shared(call.machine(), call.lock(), *event);

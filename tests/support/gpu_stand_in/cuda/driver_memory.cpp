@@ -21,7 +21,7 @@ std::byte* pointer(DeviceAddress address) { return reinterpret_cast<std::byte*>(
 
 class Copy final : public Operation {
 public:
-    /// `staged` contains the source's bytes if the source is pageable memory, which is read during the call.
+    /// If the source is pageable memory, its bytes are read during the call, and `staged` contains them.
     Copy(const char* label, DeviceAddress to, DeviceAddress from, std::size_t bytes, bool to_is_known,
          bool from_is_known, std::vector<std::byte> staged)
         : Operation(label),
@@ -74,7 +74,7 @@ private:
 };
 
 /// Frees memory. All accesses must be ordered before the call. CUDA Driver API, cuMemFree: "may perform implicit
-/// synchronization", so here it waits for the device, and a program that relies on this wait is wrong.
+/// synchronization". So this function waits for the device, but a program that relies on this wait is wrong.
 void free_memory(Call& call, Allocation& allocation, const char* function) {
     Machine& machine = call.machine();
     const DeviceAddress base = allocation.base;

@@ -121,7 +121,7 @@ CudaResult cuStreamSynchronize(CudaStream handle) {
     if (const CudaResult refused = prepare_to_look(call, *stream); refused != kCudaSuccess) {
         return refused;
     }
-    // keeps the device, because another thread may destroy the stream during the wait
+    // The reference to the device stays valid even if another thread destroys the stream during the wait.
     Device& device = *stream->device;
     call.machine().wait(call.lock(), call.machine().work_of(*stream));
     return device.error;

@@ -34,8 +34,8 @@ public:
         std::string label{};
     };
 
-    /// Adds an access. Calls `report` for every earlier access that races with it, with a description of that earlier
-    /// access.
+    /// Adds an access. Calls `report` for every earlier access that races with the new one. `report` gets a description
+    /// of the earlier access.
     void add(const Access& access, const std::function<void(const std::string& other, bool other_writes)>& report);
     /// Calls `report` for every access of this process that is not ordered before `clock`, with a description of the
     /// access.
@@ -45,9 +45,9 @@ public:
     void remove_importer(int process);
     /// Returns the number of living processes that have opened the memory.
     [[nodiscard]] std::size_t importers();
-    /// Adds to `host` what the host programs of the other processes with this memory know to have ended. The caller's
-    /// next step then counts as later than all of this. The stand-in needs this, because it cannot see how the programs
-    /// notify each other.
+    /// Exchanges what the processes with this memory know: adds to `host`, the clock of this process's host program,
+    /// everything that the other host programs know to have ended. The caller's next step then counts as later than all
+    /// of this. The stand-in needs this, because it cannot see how the programs notify each other.
     void exchange(Clock& host);
 
 private:

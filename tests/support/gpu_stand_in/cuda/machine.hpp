@@ -119,8 +119,8 @@ public:
     std::map<std::string, std::size_t> calls;
     std::vector<std::string> nccl_operations;
     void (*on_reset)() = nullptr;  ///< NCCL's part forgets its communicators
-    std::uint64_t generation = 0;  ///< the number of resets; shows whether a thread's stack of contexts is from before
-                                   ///< the last reset
+    /// the number of resets; by this number, a thread sees that its stack of contexts is from before the last reset
+    std::uint64_t generation = 0;
 
     // The caller of the following functions holds the mutex.
 
@@ -130,7 +130,7 @@ public:
     [[nodiscard]] Stream* find_stream(CudaStream handle, Device& current);
     Stream& add_stream(Device& device);
     void submit(Stream& stream, std::unique_ptr<Operation> operation);
-    /// Returns the completions of all work after which the stream is idle.
+    /// Returns the completions that must be done before the stream is idle.
     [[nodiscard]] std::vector<CompletionPtr> work_of(const Stream& stream) const;
     /// Waits until all of these completions are done, and orders the host program after them.
     void wait(std::unique_lock<std::mutex>& lock, const std::vector<CompletionPtr>& completions);

@@ -35,7 +35,7 @@ public:
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
 
-    /// Whether the operation itself is ready to start. The caller holds the mutex, and checks separately that the
+    /// Whether the operation itself is ready to start. The caller holds the mutex. The caller also checks that the
     /// operations in `after` have ended.
     [[nodiscard]] virtual bool may_start() { return true; }
     /// Returns the memory that the operation accesses. The stand-in calls this function once, when the operation

@@ -4,8 +4,8 @@
 
 namespace rueda::tests::gpu {
 
-/// Whether the process exists and has not ended. A process that has ended and that its parent has not waited for yet
-/// counts as ended.
+/// Whether the process exists and has not ended. A process that has ended counts as ended even if its parent has not
+/// waited for it yet.
 [[nodiscard]] bool is_alive(int process);
 
 }  // namespace rueda::tests::gpu

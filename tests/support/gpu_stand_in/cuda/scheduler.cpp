@@ -72,8 +72,8 @@ Stream* Machine::choose_stream(Device& device, bool& poll_again) {
     if (ready.empty()) {
         return waiting.empty() ? nullptr : waiting[device.random() % waiting.size()];
     }
-    // Sometimes chooses an operation that waits, because it must continue when its wait is over, and other operations
-    // may wait for it.
+    // Sometimes chooses an operation that waits. It must get the chance to notice the end of its wait, because other
+    // operations may wait for it.
     if (!waiting.empty() && device.random() % 2 == 0) {
         return waiting[device.random() % waiting.size()];
     }

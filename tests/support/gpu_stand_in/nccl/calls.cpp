@@ -26,7 +26,7 @@ DeviceAddress address(const void* pointer) {
     return static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
-/// The device of this thread. NCCL works with CUDA's runtime, which takes device 0 if no context is current. This is
+/// The device of this thread. If no context is current, CUDA's runtime, and therefore NCCL, takes device 0. This is
 /// hardly ever what the program wants, so it is reported.
 Device* current_device(NcclCall& call) {
     Machine& machine = call.machine();

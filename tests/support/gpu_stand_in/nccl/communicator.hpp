@@ -73,8 +73,7 @@ struct Communicator {
     void try_to_connect();
     /// Whether all kernels of this rank have ended and the other ranks have read everything that this rank sent.
     [[nodiscard]] bool is_flushed() const;
-    /// Checks whether another rank has ended, if the test has set that NCCL notices this
-    /// (set_nccl_notices_lost_ranks()).
+    /// If the test has called set_nccl_notices_lost_ranks(), checks whether another rank has ended.
     void look_for_lost_ranks();
     void set_error(NcclResult result, std::string text);
     ~Communicator();

@@ -94,7 +94,7 @@ NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, s
         ++operation.stream->nccl_calls;
     }
     communicator->progress_calls = calls;
-    // The closure does not own the communicator, because the communicator owns the closure.
+    // This function object does not own the communicator, because the communicator owns the function object.
     communicator->launch = [&machine, held = std::weak_ptr(communicator),
                             operations = std::move(operations)]() mutable {
         for (const NcclOperation& operation : operations) {

@@ -299,7 +299,7 @@ void NcclKernel::begin() {
     }
 }
 
-/// Makes the outputs of an aborted operation partly wrong, because a real abort leaves partly written results.
+/// Overwrites a part of each output of an aborted operation, because a real abort leaves partly written results.
 void NcclKernel::spoil_outputs() {
     for (const NcclPart& part : parts_) {
         const NcclOperation& operation = part.operation();

@@ -36,8 +36,8 @@ struct NcclOperation {
     [[nodiscard]] std::string describe() const;
 };
 
-/// A part of a kernel: one operation. It posts this rank's contribution, waits for the contributions of the others, and
-/// calculates this rank's result.
+/// The part of a kernel that executes one operation. It posts this rank's contribution, waits for the contributions of
+/// the other ranks, and calculates this rank's result.
 class NcclPart {
 public:
     /// `number` is the operation's number, counted from 1, among the operations that must match between the ranks.
@@ -69,7 +69,7 @@ private:
 class NcclKernel final : public Operation {
 public:
     /// `previous` is the kernel before this one on the communicator. NCCL runs the kernels of a communicator one after
-    /// the other, but does not promise this. Accesses to memory by different kernels therefore count as unordered.
+    /// the other, but does not promise to do so. So accesses to memory by different kernels count as unordered.
     NcclKernel(std::string label, CommunicatorPtr communicator, std::vector<NcclPart> parts, CompletionPtr previous)
         : Operation(std::move(label), Kind::nccl),
           communicator_(std::move(communicator)),

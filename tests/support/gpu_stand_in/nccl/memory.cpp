@@ -117,7 +117,7 @@ NcclResult ncclCommDeregister(NcclCommunicator handle, void* registration) {
         call.report("the registration does not exist");
         return kNcclInvalidArgument;
     }
-    // The kernels of other ranks reach the memory through the registration until the operation has ended.
+    // Until the operation has ended, the kernels of other ranks use the registration to reach the memory.
     if (communicator->last_kernel != nullptr && !communicator->last_kernel->done) {
         call.report("the device still works on an operation of the communicator");
     }

@@ -25,9 +25,9 @@ struct OperationHeader {
     std::int32_t reduction = 0;
     std::int32_t root = 0;
     std::uint64_t count = 0;
-    /// Says whether the input and the output of the operation are in registered memory. The value is 0 if they are not.
-    /// Some functions need the same offsets into registered memory on all ranks; for these functions, the value is
-    /// computed from the offsets. For all other functions with registered memory, the value is 1.
+    /// Whether the input and the output of the operation are in registered memory. The value is 0 if they are not.
+    /// Otherwise it is 1, except for functions that need the same offsets into registered memory on all ranks: for
+    /// these, the value is computed from the offsets.
     std::uint64_t registered = 0;
 
     bool operator==(const OperationHeader&) const = default;
@@ -46,7 +46,7 @@ public:
     /// Whether the message has been posted.
     [[nodiscard]] bool has(std::uint64_t number) const;
     [[nodiscard]] OperationHeader header(std::uint64_t number) const;
-    /// Returns nothing if the sender's file does not exist any more.
+    /// Returns the bytes of the message, or nothing if the sender's file does not exist any more.
     [[nodiscard]] std::optional<std::vector<std::byte>> read(std::uint64_t number) const;
     void consume(std::uint64_t number, int reader);
     /// Whether the reader has consumed the message.
