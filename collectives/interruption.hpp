@@ -10,9 +10,9 @@
 
 namespace rueda::collectives {
 
-/// A function that can end a wait for other ranks. A control plane calls it in the thread that waits. Its arguments are
+/// A function that can end a wait for other ranks. A control plane calls it in the thread that waits. The arguments are
 /// this rank's number and the number of ranks, both counted among the launched processes. If it returns a failure, the
-/// wait ends with this failure. If it is empty, the wait ends only for the control plane's own reasons.
+/// wait ends with this failure. If the function is empty, only the control plane itself can end the wait.
 using Interruption = std::function<Status(int rank, int size)>;
 
 /// The interval between two calls of an Interruption. Each call costs a few system calls. The interval is nevertheless

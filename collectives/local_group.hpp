@@ -11,7 +11,7 @@
 
 namespace rueda::collectives {
 
-/// What a rank tells the other ranks about the place where it runs. Two ranks share a host if all members except `pid`
+/// What a rank tells the other ranks about the place where it runs. Two ranks share a host if all fields except `pid`
 /// are equal. The boot id distinguishes machines with the same name. The namespaces distinguish containers on one
 /// machine: Rueda checks by pid whether a rank is alive, and a pid has no meaning in another container. The user id
 /// must be equal because a process cannot use another user's memory.
@@ -32,14 +32,14 @@ struct LocalGroup {
     int local_rank = 0;
     int local_size = 1;
     int cross_rank = 0;  ///< this rank's position among the ranks that have the same local rank on their hosts
-    int cross_size = 1;  ///< the number of ranks with the same local rank
+    int cross_size = 1;  ///< the number of ranks that have the same local rank as this rank
     int host_index = 0;  ///< this rank's host; hosts are numbered in the order of their lowest ranks
     int host_count = 1;
     std::vector<int> host_of;             ///< indexed by rank
     std::vector<RankFacts> facts;         ///< indexed by rank
     std::vector<std::string> host_names;  ///< indexed by host index; extended if two hostnames are equal, so that all
                                           ///< names differ
-    std::vector<int> job_ranks;           ///< for a process set, indexed by rank: the rank's number in the job
+    std::vector<int> job_ranks;           ///< indexed by rank in a process set: the number of this rank in the job
 
     [[nodiscard]] int leader() const { return members.front(); }
     [[nodiscard]] int job_rank(int of) const { return job_ranks[static_cast<std::size_t>(of)]; }

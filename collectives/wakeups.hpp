@@ -23,9 +23,9 @@ public:
     /// Takes in all messages that have arrived, so that test() finds them. Returns true if there was such a message, or
     /// if has_arrived() is true.
     [[nodiscard]] virtual bool take_in() = 0;
-    /// Whether there is a message between leaders that was received but that test() has not returned yet. The rank must
-    /// then drive progress once more before all its threads sleep. The message was already read from its socket, so the
-    /// socket would not wake the threads.
+    /// Whether a message between leaders was received, but not yet returned by test(). The rank must then drive
+    /// progress once more before all its threads sleep. The message was already read from its socket, so the socket
+    /// would not wake the threads.
     [[nodiscard]] virtual bool has_arrived() const noexcept = 0;
     virtual void arm() noexcept = 0;
     /// Like arm(), but acts after a short time, and only if disarm() is not called before that.

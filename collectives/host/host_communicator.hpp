@@ -24,7 +24,7 @@ public:
 
     [[nodiscard]] Task& start(const Batch& batch) override;
     // On one host, the ranks' announcements contain the row counts (splits), so no exchange of splits is necessary. The
-    // ranks exchange no messages that could fail, so failed() always returns success.
+    // ranks exchange no messages that could fail, so failed() never reports a failure.
     [[nodiscard]] bool exchanges_splits() const override { return false; }
     [[nodiscard]] Task& start_splits(std::span<const std::int64_t> to, std::span<std::int64_t> from) override;
     [[nodiscard]] const Status& failed() const override { return no_failure_; }

@@ -34,9 +34,9 @@ private:
     const char* const call_;
     const std::chrono::milliseconds timeout_;
     std::mutex mutex_;
-    std::condition_variable returned_;  // signals that the MPI call has returned: watch() waits for it, the destructor
-                                        // notifies it
-    bool has_returned_ = false;         // protected by mutex_
+    // watch() waits on it; the destructor notifies it when the MPI call has returned
+    std::condition_variable returned_;
+    bool has_returned_ = false;  // protected by mutex_
     std::thread thread_;
 };
 

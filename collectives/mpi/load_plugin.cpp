@@ -20,8 +20,8 @@ constexpr const char* kMpichPluginFile = "librueda_mpich.so";
 constexpr PluginKind kMpiPluginKind{.name = "MPI plugin",
                                     .entry = kMpiPluginEntry,
                                     .interface_version = kMpiPluginInterface,
-                                    // With the global scope, the symbols of the MPI library that the plugin needs are
-                                    // visible, too.
+                                    // The plugin needs an MPI library. With the global scope, the symbols of this
+                                    // library are visible, too.
                                     .scope = PluginScope::global};
 
 std::string how_to_get_it(std::optional<MpiAbi> abi) {
@@ -143,8 +143,8 @@ Result<const MpiPlugin*> load_first_mpi_plugin(const std::vector<std::string>& c
         if (plugin.is_ok()) {
             failures.push_back(fmt::format("the MPI plugin '{}' is for {}, but the MPI of this job is {}", candidate,
                                            name_of(plugin.value()->abi), name_of(*abi)));
-            // no other plugin is tried: the MPI of this plugin is loaded now, so another plugin would find its symbols
-            // first
+            // no other plugin is tried: the MPI of this plugin is loaded now, so another plugin would find the symbols
+            // of this MPI first
             break;
         }
         failures.push_back(plugin.status().message());

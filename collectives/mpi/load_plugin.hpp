@@ -12,7 +12,7 @@ namespace rueda::collectives {
 
 /// An MPI library that is loaded in this process.
 struct LoadedMpi {
-    bool is_initialized = false;  ///< true also after MPI was finalised
+    bool is_initialized = false;  ///< whether MPI was initialised; stays true after MPI was finalised
     std::optional<MpiAbi> abi;    ///< empty: no MPI is loaded
 };
 [[nodiscard]] LoadedMpi find_loaded_mpi();

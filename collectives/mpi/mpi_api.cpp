@@ -80,7 +80,7 @@ public:
         if (::dladdr(reinterpret_cast<void*>(&MPI_Init), &own) == 0 || own.dli_fname == nullptr) {
             return false;
         }
-        // A plugin and its MPI are not visible to dlsym(RTLD_DEFAULT), because the plugin is loaded with RTLD_LOCAL.
+        // The functions are looked up in the MPI library that this plugin calls.
         void* const library = ::dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
         return library != nullptr &&
                base::is_cuda_aware_mpi([library](const char* name) { return ::dlsym(library, name); });

@@ -24,11 +24,12 @@ namespace rueda::collectives {
 
 /// The state of a message.
 struct MpiMessage {
-    bool complete = false;   ///< the message was sent, received, or cancelled; its request does not exist any more
-    bool truncated = false;  ///< the message was longer than the memory for it
-    bool cancelled = false;  ///< the receive was cancelled before a message arrived
-    std::size_t bytes = 0;   ///< number of received bytes; for a truncated message: the length of the message, if MPI
-                             ///< reports this length
+    /// whether the message was sent, received or cancelled; its request then does not exist any more
+    bool complete = false;
+    bool truncated = false;  ///< whether the message was longer than the memory for it
+    bool cancelled = false;  ///< whether the receive was cancelled before a message arrived
+    /// number of received bytes; if the message was truncated, its whole length (if MPI reports it)
+    std::size_t bytes = 0;
 };
 
 /// A message that has arrived, but for which no receive was started.
@@ -59,10 +60,11 @@ public:
     [[nodiscard]] virtual Status finalize() = 0;
 
     // The functions from here to release_finalize_key() are about communicators and their attributes. duplicate()
-    // returns a duplicate whose errors are returned to the caller. (By default MPI ends the process after an error.)
+    // returns a duplicate of a communicator. Errors in the duplicate are returned to the caller. (By default MPI ends
+    // the process after an error.)
     [[nodiscard]] virtual Result<MPI_Comm> duplicate(MPI_Comm communicator) = 0;
-    /// Makes a communicator of the given ranks of MPI_COMM_WORLD, in their order. Its errors are returned to the
-    /// caller. All of the given ranks must call this function.
+    /// Makes a communicator of the given ranks of MPI_COMM_WORLD, in their order. Errors in this communicator are
+    /// returned to the caller. All of the given ranks must call this function.
     [[nodiscard]] virtual Result<MPI_Comm> communicator_of(std::span<const int> world_ranks, int tag) = 0;
     /// Whether the communicator connects two separate groups of processes. Such a communicator cannot be used for a
     /// job.

@@ -270,8 +270,8 @@ private:
         return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
-    /// Returns the rules for the MPI call that creates the communicator. They contain no function that interrupts the
-    /// call when a launched rank ends, because that rank may belong to another job.
+    /// Returns the rules for the MPI call that creates the communicator. These rules contain no function that
+    /// interrupts the call when a launched rank ends, because that rank may belong to another job.
     MpiCallRules rules_of_creation() const { return {{}, options_.init_rules.end_process, launch_rank_, launch_size_}; }
 
     Result<MPI_Comm> read_communicator(std::span<const std::byte> bytes) {

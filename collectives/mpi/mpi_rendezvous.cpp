@@ -173,7 +173,7 @@ private:
     struct Other {
         int rank;
         bool has_answered;
-        bool is_different;  ///< the member's list differs from this rank's list
+        bool is_different;  ///< whether the member's list differs from this rank's list
         std::string list;
     };
 

@@ -28,7 +28,7 @@ using RendezvousTime = std::chrono::steady_clock::time_point;
 struct RendezvousPlan {
     MPI_Comm communicator = MPI_COMM_WORLD;
     std::vector<int> members;  ///< ranks in `communicator`, ascending
-    int own_rank = 0;          ///< this process's rank in `communicator`, which is also in `members`
+    int own_rank = 0;          ///< this process's rank in `communicator`; `members` contains it
     bool is_by_list = false;   ///< true if the members were given as a list of launched ranks; false if as a
                                ///< communicator
     std::chrono::milliseconds timeout{0};

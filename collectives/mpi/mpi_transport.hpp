@@ -65,8 +65,8 @@ private:
         MPI_Request request;
         std::size_t bytes;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank;
-        std::uint32_t generation;  ///< how often this element of the list was used, with 31 bits; the tickets of its
-                                   ///< earlier uses contain other counts
+        /// how often this element of the list was used (31 bits); the count distinguishes its tickets (ids of messages)
+        std::uint32_t generation;
         bool is_send;
         bool is_free;
     };
@@ -87,7 +87,8 @@ private:
     const int rank_;
     const int size_;
     const std::uint32_t first_generation_;
-    std::vector<UnderWay> places_;  ///< a ticket consists of an index in this list and the generation
+    /// a ticket (the id of a message) consists of an index in this list and the generation
+    std::vector<UnderWay> places_;
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> sent_to_;
     std::uint32_t received_ = 0;

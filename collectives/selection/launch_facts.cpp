@@ -21,8 +21,8 @@ bool is_folder(const std::string& path) {
     return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-/// Whether the PMIx server (the launcher's service for its ranks) still runs. Its folder exists only as long as it
-/// runs.
+/// Whether the PMIx server (the launcher's service for its ranks) still runs. The server's folder exists only as long
+/// as the server runs.
 bool is_pmix_alive(const base::EnvironmentLookup& environment) {
     const auto folder = environment.value("PMIX_SERVER_TMPDIR");
     return folder && is_folder(*folder);
@@ -48,8 +48,8 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
         facts.launcher = "an MPI launcher (PMI_FD)";
         facts.job_rank = number_of(environment, "PMI_RANK");
         facts.job_size = number_of(environment, "PMI_SIZE");
-        // MPI_LOCALNRANKS means that the launcher is Hydra, which belongs to MPICH and Intel MPI. Slurm does not set
-        // this variable, and can also start programs that use Open MPI.
+        // MPI_LOCALNRANKS means that the launcher is Hydra, which belongs to MPICH and Intel MPI. Without this variable
+        // the MPI is not known: the launcher may be Slurm, which can also start programs that use Open MPI.
         if (environment.value("MPI_LOCALNRANKS")) {
             facts.abi = MpiAbi::mpich;
         }

@@ -14,8 +14,10 @@ namespace rueda::collectives {
 /// What this process can find out about how it was started. An environment variable alone is no proof, because batch
 /// scripts and child processes inherit it too.
 struct LaunchFacts {
-    bool mpi_initialized = false;  ///< an MPI library in this process was initialised; it may be finalised by now
-    std::string launcher;          ///< for example "mpirun (OMPI_COMM_WORLD_SIZE)"; empty if there is no MPI launcher
+    /// whether an MPI library in this process was initialised; it may be finalised by now
+    bool mpi_initialized = false;
+    /// the name of the MPI launcher, for example "mpirun (OMPI_COMM_WORLD_SIZE)"; empty if there is none
+    std::string launcher;
     std::optional<std::int32_t> job_size;    ///< how many processes the launcher started, as the launcher says
     std::optional<MpiAbi> abi;               ///< the ABI of the MPI that this process or the launcher uses, if known
     std::optional<std::int32_t> job_rank{};  ///< this process's number among the launched processes, as the launcher

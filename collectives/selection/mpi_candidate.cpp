@@ -15,8 +15,8 @@ bool is_mpi_indicated(const StartRequest& request) {
     return request.has_communicator() || request.facts.mpi_initialized || !request.facts.launcher.empty();
 }
 
-/// Whether MPI can be used. If the caller passes a communicator, this process must already use an MPI. Otherwise Rueda
-/// can load one.
+/// Whether MPI can be used. If the caller passes a communicator, this process must already use an MPI. Without a
+/// communicator, Rueda can load an MPI itself.
 Status is_mpi_viable(const StartRequest& request) {
     if (!request.has_communicator()) {
         return {};

@@ -33,7 +33,7 @@ Status is_single_viable(const StartRequest& request) {
               "program by ruedarun or mpirun");
 }
 
-/// Returns a text to log if a launcher started several processes, because this process is alone in its job. Otherwise
+/// Returns a text to log if a launcher started several processes, although each of them is a job of its own. Otherwise
 /// returns an empty text.
 std::string single_notice(const LaunchFacts& facts) {
     if (facts.job_size.value_or(1) <= 1) {

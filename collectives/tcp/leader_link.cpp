@@ -39,8 +39,8 @@ LeaderLink::LeaderLink(base::ProvenConnection connection, std::size_t most_bytes
 }
 
 /// Lets the kernel report the socket as readable only if at least `bytes` bytes can be read, or if the connection has
-/// ended. If bytes are there already, the kernel looks at them again. Kernels that do not support this for poll and
-/// epoll report every byte, so heartbeats then wake the rank too.
+/// ended. The kernel also applies the new limit to bytes that have arrived already. Kernels that do not support this
+/// for poll and epoll report every byte, so heartbeats then wake the rank too.
 void LeaderLink::be_readable_from(std::size_t bytes) {
     if (std::exchange(readable_from_, bytes) != bytes) {
         const int least = static_cast<int>(bytes);

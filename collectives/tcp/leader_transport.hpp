@@ -34,14 +34,15 @@ struct MetLeader {
 /// `control` and `diagnostics`) go over these connections, so they can wake this rank. All other messages go over
 /// `inner`, the transport of the bulk data.
 ///
-/// A set of ranks uses the connections after add() was called for it, on all its ranks. Until then, all its messages go
-/// over `inner`.
+/// A process set uses the connections after all its ranks have called add() for it. Until then, all messages of the set
+/// go over `inner`.
 ///
-/// If a connection ends, the messages that came before can still be received. Then test() and receive() fail for this
-/// connection alone, so that the reason can be sent to the other leaders.
+/// If a connection ends, the messages that came before can still be received. After these messages, test() and
+/// receive() fail for this connection alone. The reason can then be sent to the other leaders over the remaining
+/// connections.
 ///
-/// Threads: as Transport and Wakeups say. Any thread may call add() and has_link(); start(), stop() and close() belong
-/// to the owner of the object.
+/// Threads: the rules of Transport and Wakeups apply. Any thread may call add() and has_link(); start(), stop() and
+/// close() belong to the owner of the object.
 class LeaderTransport final : public Transport, public Wakeups {
 public:
     /// `inner` must outlive this object. `silence`: a connection ends if the other host acknowledges nothing for this
@@ -89,7 +90,7 @@ private:
         std::unique_ptr<LeaderLink> link;
         bool watches_output = false;
         bool is_watched = true;
-        bool has_left = false;  ///< the other leader has said farewell
+        bool has_left = false;  ///< whether the other leader has sent its last message (the farewell)
     };
     /// The messages of one port of one leader. At most one of the two lists has elements.
     struct Box {
@@ -101,10 +102,10 @@ private:
         bool is_send = false;
         int rank = 0;
         Port port{Channel::control};
-        std::uint64_t position = 0;       ///< for a send: the position that LeaderLink::send() returned
-        std::size_t bytes = 0;            ///< for a send: its length
-        std::span<std::byte> room = {};   ///< of a receive
-        std::optional<std::size_t> came;  ///< for a receive: the length of its message
+        std::uint64_t position = 0;       ///< the position that LeaderLink::send() returned; only for a send
+        std::size_t bytes = 0;            ///< the length of the message; only for a send
+        std::span<std::byte> room = {};   ///< the memory for the message; only for a receive
+        std::optional<std::size_t> came;  ///< the length of the message that has arrived; only for a receive
     };
     using BoxKey = std::pair<int, Port>;
 
@@ -140,7 +141,7 @@ private:
     std::map<BoxKey, Box> boxes_;
     std::unordered_map<Ticket, UnderWay> under_way_;
     std::uint64_t next_ticket_ = 0;
-    std::size_t waiting_bytes_ = 0;  ///< how many bytes the arrived messages in all boxes have together
+    std::size_t waiting_bytes_ = 0;  ///< how many bytes all messages in `Box::arrived` have together
     /// The number of receives on the channel `control` whose message has arrived, but which test() has not returned
     /// yet. There can be such receives, because a test() for one port reads the messages of all ports of its
     /// connection. Receives on the channel `diagnostics` are not counted, because they are tested only from time to

@@ -42,8 +42,8 @@ public:
     void watch_output(int socket, bool wanted);
 
     void arm() noexcept;
-    /// Lets the object's own thread call arm() after kSoon, unless disarm() is called before. If the next operation
-    /// follows closely, no thread then wakes up for a message that this operation will find anyway.
+    /// Lets the object's own thread call arm() after kSoon, unless disarm() is called before. The delay avoids needless
+    /// wake-ups: a thread that polls for the next operation within kSoon calls disarm(), and finds the messages itself.
     void arm_soon() noexcept;
     void disarm() noexcept;
 

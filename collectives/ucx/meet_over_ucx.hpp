@@ -21,7 +21,7 @@ struct UcxMeetingOptions {
     int rank = 0;
     int size = 1;
     /// How long a rank tries to exchange messages with other ranks. If the network drops all packets of UCX, init takes
-    /// this time longer.
+    /// longer by this time.
     std::chrono::milliseconds time{10'000};
     /// A function that is called repeatedly during the attempt. If it returns a failure, the attempt ends. May be
     /// empty.

@@ -58,11 +58,11 @@ private:
         UcxRequest request;
         std::size_t bytes = 0;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank = 0;
-        std::uint32_t generation = 0;  ///< how often this element of the list was used, with 31 bits; the tickets of
-                                       ///< its earlier uses contain other counts
+        /// how often this element of the list was used (31 bits); the count distinguishes its tickets (ids of messages)
+        std::uint32_t generation = 0;
         bool is_send = false;
         bool is_free = true;
-        bool was_started = false;  ///< false: the peer was lost already, so the message was not given to UCX
+        bool was_started = false;  ///< false if the peer was lost already; the message was then not given to UCX
     };
     /// A message for which no receive was started. finish() receives it, so that its sender can finish.
     struct Stray {

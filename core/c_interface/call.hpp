@@ -72,7 +72,8 @@ struct Call {
         }
     }
     [[nodiscard]] std::unique_ptr<rueda_handle> make_handle(std::uint32_t members = 1) const;
-    /// Whether an allreduce takes the general code path. Named tensors in the CPU's memory take a shorter one.
+    /// Whether an allreduce takes the general code path. An allreduce of a named tensor in the CPU's memory takes a
+    /// shorter path.
     [[nodiscard]] bool is_general(const char* name) const { return is_unnamed(name) || options->device != nullptr; }
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');

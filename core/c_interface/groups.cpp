@@ -74,7 +74,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
     }
     std::vector<std::string> names;
     std::vector<Request> requests;
-    std::shared_ptr<const rueda::core::DeviceUse> use;  // shared by all members of the group that are on a device
+    std::shared_ptr<const rueda::core::DeviceUse> use;  // shared by all tensors of the group that are on a device
     for (std::size_t i = 0; i < count; ++i) {
         names.push_back(rueda::core::name_of_member(name, i, count));
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(names.back().c_str()));
@@ -91,7 +91,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
                 }
                 use = requests.back().device;
             }
-            // One ready event is enough for all members of the group.
+            // One event says when all tensors of the group are ready.
             requests.back().device = rueda::core::with_memory_of(use, requests.back());
         }
         call.note_site(requests.back());

@@ -75,7 +75,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-            // without this report, ruedarun learns only that this rank has ended, and not why
+            // if this report fails, ruedarun learns only that this rank has ended, and not why
         } catch (...) {
             static_cast<void>(code);
         }

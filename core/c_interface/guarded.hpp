@@ -71,8 +71,7 @@ int guarded_wait(Body&& body) noexcept {
 /// of a mismatch does.
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
-/// For a call without options: returns options that contain the source line which the caller has reported for this
-/// call.
+/// Returns options for a call without options. They contain the source line that the caller has reported for this call.
 [[nodiscard]] rueda_options options_of_next();
 
 /// Like guarded(), for a call of an operation.

@@ -87,7 +87,8 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     handle.data = data;
     const bool is_now = ended || !started.is_ok() || !handle.arm(handle);
     if (is_now) {
-        handle.keep();  // the callback may release the handle, and read the handle's text afterwards
+        // keeps the handle alive, because the callback may release it and still read its text afterwards
+        handle.keep();
         handle.call();
     }
     return {};

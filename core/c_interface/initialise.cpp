@@ -166,7 +166,8 @@ collectives::MpiCallRules mpi_init_rules(LauncherLine& launcher, const base::Con
     return rules;
 }
 
-/// If the start failed because a connection broke, returns what the launcher knows about the rank that ended first.
+/// Returns the error of a failed start. If the start failed because a connection broke, the error says what the
+/// launcher knows about the rank that ended first.
 Status explain_start(LauncherLine& launcher, const base::Config& config, const Status& failure) {
     const bool is_another_job = config.rank && config.size && !launcher.is_about(*config.rank, *config.size);
     if (failure.code() != ErrorCode::aborted || is_another_job) {
@@ -319,9 +320,9 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
     launcher.set_members(membership.ranks);
     // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false.
     // From that time `question` does nothing, because the engine watches the other ranks. If the job consists of the
-    // processes of a communicator, `starting` is false until its members are known: a rank that ends before that time
-    // may not be a member. memory_order_relaxed is enough, because every thread that reads the flag holds the process
-    // mutex.
+    // processes of a communicator, `starting` is false until the members of the job are known. A rank that ends before
+    // that time may not be a member of the job. memory_order_relaxed is enough, because every thread that reads the
+    // flag holds the process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
@@ -384,9 +385,10 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
     return begin_in(state, *state.runtimes.back(), sets);
 }
 
-/// Stores the variables of a place in the environment, where init and libraries for PyTorch look for them. Other
-/// threads may read the environment meanwhile. This is safe with the GNU C library. ruedarun starts each worker with
-/// all these variables, so setenv() only replaces pointers to values. The C library never frees the old values.
+/// Stores the variables of a place (this process's rank in a generation of an elastic job) in the environment. Init and
+/// libraries for PyTorch look for them there. Other threads may read the environment meanwhile. This is safe with the
+/// GNU C library. ruedarun starts each worker with all these variables, so setenv() only replaces pointers to values.
+/// The C library never frees the old values.
 Status take_place(const base::LauncherPlace& place) {
     for (const base::PlaceVariable& variable : place.variables) {
         // NOLINTNEXTLINE(concurrency-mt-unsafe): see above
@@ -411,8 +413,9 @@ Status join_generations(Process& state, LauncherLine& launcher, const collective
         RUEDA_RETURN_IF_FAILED(place.status());
         RUEDA_RETURN_IF_FAILED(take_place(place.value()));
         if (!state.runtimes.empty()) {
-            // The launcher gives a new place only when it knows that all ranks of this process's last generation have
-            // left that generation or are dead. So no process uses the memory of that generation any more.
+            // The launcher gives this process a new place (a rank in the next generation) only when it knows that all
+            // ranks of this process's last generation have left that generation or are dead. So no process uses the
+            // memory of that generation any more.
             state.runtimes.back()->release_after_abort();
         }
         // The copy of the environment is made here, because take_place() has changed the environment.

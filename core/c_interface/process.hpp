@@ -35,7 +35,7 @@ struct Process {
     /// frees memory would have to wait too.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
-    std::vector<int> launch_ranks;  // for each rank of the current job: its rank in the launch; protected by `mutex`
+    std::vector<int> launch_ranks;  // the rank in the launch, for each rank of the current job; protected by `mutex`
     std::int32_t next_set_id = 1;   // larger than the numbers of all process sets of earlier jobs; protected by `mutex`
     // the job that this process is in; init stores it with release, and all readers load it with acquire
     std::atomic<Runtime*> current{nullptr};
@@ -49,7 +49,7 @@ struct Process {
     /// init writes this value before it stores `current` with release. Readers that have loaded `current` with acquire
     /// may therefore use a relaxed load.
     std::atomic<std::int64_t> blocked_before_ns{0};
-    std::atomic<bool> forked{false};  // this process is a child of a process that had a Runtime
+    std::atomic<bool> forked{false};  // whether this process was forked by a process that had a Runtime
     collectives::AddressReserve addresses;
     /// The process that last began a job. Accesses are relaxed, because only this process and its children read it.
     std::atomic<pid_t> pid{0};

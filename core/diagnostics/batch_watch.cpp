@@ -24,8 +24,9 @@ namespace {
 /// and this thread never answers if it is stuck itself.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
 
-/// Returns the part of a chunk that a rank has not delivered, although another rank has delivered its own part of the
-/// same chunk or of a later chunk. `counts` are the counts of the rank, `most` are the highest counts of all ranks.
+/// Compares the counts of one rank (`counts`) with the highest counts of all ranks (`most`). Returns the part of a
+/// chunk that this rank has not delivered, although another rank has delivered its own part of the same chunk or of a
+/// later chunk.
 std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
                                                     const std::optional<collectives::BatchChunks>& chunks) {
     using Kind = StallReport::Part::Kind;
@@ -118,9 +119,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
     return finding;
 }
 
-/// Adds to the report, for each rank that is behind: the part that the rank has not delivered, and the chunk of this
-/// part. Returns true if the report need not wait for the chunks any more: they are known, or the time to wait for them
-/// is over.
+/// For each rank that is behind, adds to the report which part of which chunk the rank has not delivered. Returns true
+/// if the chunks are known, or if the time to wait for them is over: the report then need not wait.
 bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
     if (!source.counts) {
         return true;
@@ -158,7 +158,7 @@ bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     return is_complete;
 }
 
-/// Ends the questions for stacks, because the report no longer waits for answers. The next report asks again.
+/// Ends the requests for stacks, because the report no longer waits for answers. The next report asks again.
 void BatchWatch::stop_asking(const Source& source) {
     due_ns_ = 0;
     if (std::exchange(asks_for_stacks_, false) && source.add_stacks) {
@@ -196,7 +196,7 @@ StallReport::Tensor BatchWatch::tensor() const {
     return tensor;
 }
 
-/// For each member: how much less this member has done than the member that has done most.
+/// Returns, for each member, how much less it has done than the member that has done most.
 std::vector<std::uint64_t> BatchWatch::steps_behind() const {
     std::vector<std::uint64_t> steps(memory_.extent().members, 0);
     if (moved_) {

@@ -21,7 +21,7 @@ struct GpuState {
     };
     Stage stage = Stage::not_begun;
     DeviceState state{};
-    std::int64_t launched_ns = 0;  ///< if `on_gpu`: when the member launched the batch
+    std::int64_t launched_ns = 0;  ///< when the member launched the batch; valid only if the state is `on_gpu`
 };
 [[nodiscard]] GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member,
                                     std::uint64_t position);

@@ -13,9 +13,9 @@ namespace rueda::core {
 /// A batch that was launched on this rank's GPU and has not ended. Stall reports use it.
 struct LaunchedBatch {
     std::uint64_t position = 0;  ///< the batch's position in the log
-    std::int64_t since_ns = 0;   ///< CLOCK_MONOTONIC: when this rank launched the batch
+    std::int64_t since_ns = 0;   ///< when this rank launched the batch (CLOCK_MONOTONIC)
     std::string name = {};       ///< the name of the first operation; empty for an unnamed operation
-    std::uint64_t call = 0;      ///< the number of an unnamed operation
+    std::uint64_t call = 0;      ///< the number of the first operation, if it is unnamed
     collectives::Operation operation = collectives::Operation::allreduce;
     std::uint64_t others = 0;  ///< the number of the other operations in the batch
     std::int32_t device = -1;

@@ -55,7 +55,7 @@ Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
         return failure(ErrorCode::unsupported, "{}: descriptor {} is a socket of type {}, expected {}",
                        base::kLauncherVariable, address.fd, type, static_cast<int>(SOCK_SEQPACKET));
     }
-    // Programs that this process starts must not inherit the socket.
+    // The socket must not be inherited by programs that this process starts.
     ::fcntl(address.fd, F_SETFD, FD_CLOEXEC);
     return base::UniqueFd(address.fd);
 }
@@ -138,7 +138,7 @@ void LauncherLine::set_members(std::vector<int> launch_ranks) {
     members_ = std::move(launch_ranks);
 }
 
-/// The following functions run under the mutex.
+/// The caller of any of the following functions holds the mutex.
 bool LauncherLine::is_member(int launch_rank) const {
     return members_.empty() || std::find(members_.begin(), members_.end(), launch_rank) != members_.end();
 }
@@ -218,8 +218,8 @@ Status LauncherLine::take(const base::LauncherNotification& notification, std::i
     return wrong;
 }
 
-/// The launcher sends a place only to a process that waits for one. All notifications before it are about an earlier
-/// generation, because the socket keeps the order of messages.
+/// The launcher sends a place (a rank in a new generation of an elastic job) only to a process that waits for one. All
+/// notifications before it are about an earlier generation, because the socket keeps the order of messages.
 void LauncherLine::begin_generation(base::LauncherPlace place) {
     rank_ = place.rank;
     ranks_ = place.ranks;

@@ -84,8 +84,8 @@ public:
         return rank_ == rank && ranks_ == size;
     }
 
-    /// Whether the launcher runs an elastic job (docs/design/0028-elastic-jobs.md): it gives this process a place in a
-    /// new generation whenever the process has left the previous one.
+    /// Whether the launcher runs an elastic job (docs/design/0028-elastic-jobs.md): it gives this process a place (a
+    /// rank) in a new generation whenever the process has left the previous one.
     [[nodiscard]] bool is_elastic() {
         const std::lock_guard lock(mutex_);
         return is_elastic_ && socket_.is_open();
@@ -171,7 +171,8 @@ private:
     bool is_elastic_ = false;
     std::int32_t slot_changes_ = 0;
     std::optional<base::LauncherPlace> place_;  ///< a place that wait_for_place() has not returned yet
-    std::optional<std::string> dismissal_;      ///< why the launcher gives this process no place any more
+    /// why the launcher gives this process no place (no rank) in further generations
+    std::optional<std::string> dismissal_;
 };
 
 }  // namespace rueda::core

@@ -18,13 +18,13 @@
 
 namespace rueda::core {
 
-/// The text about a rank that has ended and left no end reason. It is used if the launcher has reported nothing about
-/// this end. It names no exit status or signal, because only the parent of a process knows them.
+/// The text about a rank that has ended and left no end reason. This text is used if the launcher has reported nothing
+/// about this end. The text names no exit status or signal, because only the parent of a process knows them.
 inline constexpr std::string_view kNoExitRecord =
     "its process ended and had not finished rueda::shutdown(); how it ended is known to the program that started it: "
     "read that program's output, or start the job with ruedarun, which tells all ranks";
 
-/// For example "rank 3 (pid 4711)" or "rank 3 on b (pid 4711)".
+/// Returns a text such as "rank 3 (pid 4711)" or "rank 3 on b (pid 4711)".
 [[nodiscard]] std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t pid);
 
 /// Whether the process of a rank has ended, according to /proc. Also returns false if the rank's pid may belong to
@@ -39,7 +39,8 @@ inline constexpr std::string_view kNoExitRecord =
 /// Only the parent process of a rank knows how the rank ended (launcher_line.hpp). If the rank itself could report a
 /// reason before it ended, the reason is in `end_reason`.
 ///
-/// Threads: watch() and check() by one thread, the background thread; the other functions by any thread, after watch().
+/// Threads: only the background thread calls watch() and check(). Any thread may call the other functions, after
+/// watch().
 class Liveness {
 public:
     struct Death {

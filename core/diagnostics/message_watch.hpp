@@ -15,7 +15,7 @@
 
 namespace rueda::core {
 
-/// For the text of an error: returns what a pending send or receive waits for. The result does not say what the ranks
+/// Returns what a pending send or receive waits for, for the text of an error. The result does not say what the ranks
 /// are doing. `own` is this rank's number in the job.
 [[nodiscard]] WaitReport::Part other_side_of(const MessageOperation& operation, std::int32_t own);
 

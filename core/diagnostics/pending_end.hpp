@@ -19,8 +19,8 @@ namespace rueda::core {
 ///
 /// Threads: any. The functions here read only atomics that any thread may read at any time.
 
-/// The first function records that a member waits for the end of the set, the second that the member no longer waits.
-/// The member itself calls them.
+/// begin_to_await_end() records that a member waits for the end of the set; end_to_await_end() records that it no
+/// longer waits. The member itself calls both functions.
 void begin_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member, EndCall call,
                         std::int64_t now_ns);
 void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);

@@ -307,7 +307,8 @@ public:
             look_at_mailbox(member);
         }
     }
-    /// `with_other_hosts`: also returns operations that wait only for other hosts.
+    /// Returns what is pending. With `with_other_hosts`, the result also contains operations that wait only for other
+    /// hosts.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
         // If all ranks have joined and an operation is pending, the ranks wait for that operation. So the join is not
         // listed.
@@ -320,8 +321,8 @@ public:
             // A join or an operation without a name needs no space in a mailbox.
             tensor.unseen_mask = tensor.name.empty() || is_join(tensor) ? 0 : unseen_ & ~tensor.ready_mask;
         }
-        // On several hosts, an operation that all members of this host have announced waits for other hosts. The leader
-        // reports such operations.
+        // On several hosts, an operation waits for other hosts when all members of this host have announced it. The
+        // leader reports such operations.
         std::erase_if(pending_, [this, with_other_hosts](const PendingTensor& tensor) {
             return is_one_of_hosts_ && !with_other_hosts && !is_join(tensor) && all_ready(memory_, tensor) &&
                    (tensor.unfinished_mask | tensor.unread_mask) == 0;
@@ -420,8 +421,7 @@ private:
         return members;
     }
 
-    /// Finds the reasons why the operation makes no progress. Members that have not announced it are not among these
-    /// reasons.
+    /// Finds the reasons why the operation makes no progress, except missing announcements.
     void explain(PendingTensor& tensor) const {
         const bool all = all_ready(memory_, tensor);
         if (all) {

@@ -13,13 +13,13 @@
 
 namespace rueda::core {
 
-/// A tensor that some members have announced and others have not. A tensor that all members have announced is also
-/// pending as long as the log has no call of it. This happens if a member is stopped in the middle of a step of the
+/// A tensor that some members have announced and others have not. A tensor is also pending if all members have
+/// announced it but the log has no call of it yet. This happens if a member is stopped in the middle of a step of the
 /// negotiation.
 struct PendingTensor {
     /// Distinguishes this pending operation from earlier and later operations in the same slot.
     struct Id {
-        std::uint32_t slot = 0;  ///< kNoSlot: the announcements are in mailboxes, or this is a join
+        std::uint32_t slot = 0;  ///< the slot; kNoSlot if the announcements are in mailboxes, or if this is a join
         std::uint32_t use = 0;   ///< how often the slot was given a name; if there is no slot, a hash of the name
         std::uint64_t generation = 0;
 
@@ -29,17 +29,18 @@ struct PendingTensor {
 
     Id id;
     std::string name;  ///< empty for an unnamed operation
-    /// For an unnamed operation: its number among the unnamed calls of the process set, from 1.
+    /// The number of an unnamed operation among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
-    /// CLOCK_MONOTONIC: if all members are ready, the time of the last announcement; otherwise the time of the first
+    /// the time (CLOCK_MONOTONIC) of the last announcement if all members are ready, otherwise of the first
     /// announcement
     std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
-    /// For each member: the source line of its call; "" if the member is not ready. Empty in a set without call sites.
+    /// The source line of each member's call; "" if the member is not ready. The list is empty in a set without call
+    /// sites.
     std::vector<std::string> sites = {};
 
-    // The next two fields: members that delay the operation for another reason than a missing announcement. One bit per
-    // member.
+    // The next two fields have one bit per member. They contain the members that delay the operation for another reason
+    // than a missing announcement.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read more of the log before a slot or a mailbox record
                                         ///< becomes free for this operation
@@ -49,8 +50,8 @@ struct PendingTensor {
     std::int64_t last_ns = 0;  ///< time of the last announcement
 };
 
-/// For each member: the number of unnamed operations that it has announced. The member may have started more
-/// operations, because those that wait in its own queue are not counted. Threads: any.
+/// Returns the number of unnamed operations that each member has announced. A member may have started more operations,
+/// because operations that wait in its own queue are not counted. Threads: any.
 [[nodiscard]] std::vector<std::uint64_t> unnamed_started(const NegotiationMemory<base::StdAtomics>& memory);
 /// The ranks of the job, grouped by the number of unnamed operations that they have started.
 using StartedByRank = std::map<std::uint64_t, std::vector<std::int32_t>>;
@@ -63,8 +64,8 @@ template <class RankOf>
     }
     return ranks;
 }
-/// For example "; rank 1 has started 18 unnamed operations, ranks 0, 2: 17: …". Returns "" if all ranks have started
-/// the same number.
+/// Returns a text such as "; rank 1 has started 18 unnamed operations, ranks 0, 2: 17: …". Returns "" if all ranks have
+/// started the same number.
 [[nodiscard]] std::string describe_started(const StartedByRank& ranks);
 
 /// Whether the name stands for join(). Such an entry stands for a call, not for a tensor.
@@ -72,8 +73,8 @@ template <class RankOf>
 
 /// Everything that is pending in a process set, the longest pending first. All ranks that wait in join() are one entry,
 /// "join()", with the time of the last announcement of any tensor. All ranks that wait for the end of the set are
-/// another entry (pending_end.hpp). Reads only atomics that any thread may read at any time. A slot that changes while
-/// it is read is left out, because it is not stalled.
+/// another entry (pending_end.hpp). Reads only atomics that any thread may read at any time. Leaves out slots that
+/// change while they are read, because those are not stalled.
 ///
 /// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:
 /// any.

@@ -16,7 +16,8 @@
 namespace rueda::core {
 namespace {
 
-/// For example "gdb, pid 17". If the tracer is in another pid namespace, its number is 0 here, so it is not shown.
+/// Describes the process that traces another process, for example "gdb, pid 17". If the tracer is in another pid
+/// namespace, its pid is 0 here and is not shown.
 std::string describe_tracer(std::int32_t tracer) {
     std::string name = base::read_small_file(fmt::format("/proc/{}/comm", tracer)).value_or("");
     while (!name.empty() && name.back() == '\n') {

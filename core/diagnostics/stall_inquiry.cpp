@@ -242,9 +242,8 @@ std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> acco
     return late;
 }
 
-/// If the end of a host's account was cut off, the root does not know what that host would say about the missing
-/// tensors. Returns the key of the last tensor whose state is known for all hosts. Returns nothing if no account was
-/// cut.
+/// Returns the key of the last tensor whose state is known for all hosts. If the end of a host's account was cut off,
+/// the state on that host is not known for the tensors after the cut. Returns nothing if no account was cut off.
 std::optional<Key> last_known(std::span<const HostAccount> accounts) {
     std::optional<Key> last;
     for (const HostAccount& account : accounts) {
@@ -561,8 +560,8 @@ void StallInquiry::ask(std::int64_t now_ns, HostAccount own) {
     }
 }
 
-/// For the root, when a report is due: asks the hosts for new accounts. The new accounts also contain the stacks of the
-/// ranks that were missing in the first accounts.
+/// The root calls this when a report is due. Asks the hosts for new accounts. The new accounts also contain the stacks
+/// of the ranks that were missing in the first accounts.
 void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report) {
     asked_ns_ = now_ns;
     asked_for_stacks_ = true;
@@ -578,8 +577,8 @@ void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report
     unanswered_ = std::move(question);
 }
 
-/// For the root, when it prints a report: asks the other hosts to write their flight recorders. The root's own host
-/// writes its flight recorder because of the report itself.
+/// The root calls this when it prints a report. Asks the other hosts to write their flight recorders. The root's own
+/// host writes its flight recorder because of the report itself.
 void StallInquiry::ask_for_records(const StallReport& report) {
     const StallMessage message{
         .kind = StallMessageKind::record, .inquiry = inquiry_, .reason = summarize_stall(report)};
@@ -588,7 +587,7 @@ void StallInquiry::ask_for_records(const StallReport& report) {
     }
 }
 
-/// If a question for stacks is open and all stacks have arrived, sends the answer.
+/// If the root has asked for stacks and all stacks of this host have arrived, sends the answer.
 void StallInquiry::answer_with_stacks(std::int64_t now_ns, const Source& source) {
     const std::optional<std::vector<StallReport::Rank>> stacks =
         source.stacks ? source.stacks(unanswered_->stacks_of, now_ns) : std::vector<StallReport::Rank>();
@@ -614,7 +613,8 @@ bool StallInquiry::has_to_wait(std::int64_t now_ns) const {
     return accounts_.size() < hosts_ && now_ns - asked_ns_ < (asked_for_stacks_ ? kStacksAnswerNs : kAnswerNs);
 }
 
-/// For the root: evaluates the accounts once all hosts have answered, or once the time to answer is over.
+/// The root calls this repeatedly. Evaluates the accounts once all hosts have answered, or once the time to answer is
+/// over.
 std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns, const Source& source) {
     if (!asking_ || has_to_wait(now_ns)) {
         return std::nullopt;
@@ -654,7 +654,7 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    // needed only because the job goes on: when a job ends, every rank writes its own flight recorder
+    // This request is needed only because the job goes on. When a job ends, every rank writes its own flight recorder.
     ask_for_records(report);
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }

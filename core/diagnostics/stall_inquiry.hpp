@@ -37,11 +37,11 @@ struct HostAccount {
 enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3, record = 4 };
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
-    std::uint32_t inquiry = 0;  ///< in a question and an account: the number of the inquiry
+    std::uint32_t inquiry = 0;  ///< the number of the inquiry; only in a question and in an account
     HostAccount account = {};
-    /// For a question: the ranks whose stacks the accounts are to contain.
+    /// The ranks whose stacks the accounts must contain. Only in a question.
     std::vector<std::int32_t> stacks_of = {};
-    std::string reason = {};  ///< in a record message: the reason why the flight recorders are written to files
+    std::string reason = {};  ///< why the flight recorders are written to files; only in a record message
 };
 
 /// The length of the longest message, in bytes. An account contains as much as fits into it.
@@ -89,8 +89,8 @@ public:
                                                                     std::int64_t now_ns)>
             stacks = {};
     };
-    /// Call this a few times per second. A failure ends the job. The root's finding is a report. The finding of another
-    /// leader says that its host is to write its flight recorders.
+    /// Call this a few times per second. A returned failure must end the job. On the root, the returned finding is a
+    /// report. On another leader, the finding says that the ranks of its host must write their flight recorders.
     Result<std::optional<StallMonitor::Finding>> turn(std::int64_t now_ns, const Source& source);
     /// Call this after an abort. The object then stops using the transport, but keeps the memory of messages that are
     /// still being transferred.
@@ -123,7 +123,7 @@ private:
     [[nodiscard]] std::vector<PendingTensor> as_pending(const StallReport& report, std::int64_t now_ns);
 
     std::uint32_t hosts_;
-    std::vector<std::int32_t> host_of_;  // for each rank of the job: its host; -1: not in the set
+    std::vector<std::int32_t> host_of_;  // the host of each rank of the job; -1 if the rank is not in the set
     bool has_parent_;
     StallSettings settings_;
     collectives::Transport& transport_;
@@ -136,9 +136,9 @@ private:
     StallSchedule schedule_;
     /// A question of the root for stacks that this host has not answered yet.
     std::optional<StallMessage> unanswered_;
-    // on all hosts except the root's host: the reason in the last record message; "" if there was no such message
+    // the reason in the last record message, or "" if there was none; not used on the root's host
     std::string record_because_;
-    // The following members are used only on the root.
+    // The following fields are used only on the root.
     bool noticed_ = false;
     std::uint32_t inquiry_ = 0;
     std::int64_t asked_ns_ = 0;
@@ -151,7 +151,7 @@ private:
     // the time when the oldest tensor of the last inquiry ends the job, if this is before the next regular inquiry;
     // otherwise 0
     std::int64_t ends_job_ns_ = 0;
-    // the number of each tensor, by name and call, and of each message, by name and rank
+    // maps each tensor (by name and call) and each message (by name and rank) to its number
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;
 };
 

@@ -41,8 +41,8 @@ public:
         /// The reason for the end of the job, if this stall ends the job. If this text is set and shut_down is false,
         /// another part of the runtime ends the job.
         std::string ends_job = {};
-        /// If not "": this rank is to write the flight recorders of its host to files, for this reason, because another
-        /// host reports a stall.
+        /// The reason why this rank must write the flight recorders of its host to files: another host reports a stall.
+        /// Empty if this rank need not write them.
         std::string record_because = {};
 
         /// The finding of a report that is to be printed now. `reason_of_end` is set if the stall ends the job.
@@ -83,11 +83,11 @@ public:
     /// /proc. Any thread.
     [[nodiscard]] WaitReport account_of(std::span<const AwaitedTensor> awaited, std::int64_t now_ns) const;
     /// Asks the ranks in `ranks` that are on this host for their stacks. Returns true if no more answers will come:
-    /// `ranks` then contains the stacks, and the next call begins a new question. If this function returns false, call
+    /// `ranks` then contains the stacks, and the next call begins a new request. If this function returns false, call
     /// it again a little later. Threads: the thread that calls tick(), or the only thread that uses this object.
     [[nodiscard]] bool add_stacks(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
     /// Like add_stacks(), for the report about an operation that is being executed (BatchWatch). That report may be due
-    /// at another time. A call without ranks ends the question, and the next call begins a new question.
+    /// at another time. A call without ranks ends the request, and the next call begins a new one.
     [[nodiscard]] bool add_stacks_of_executing(std::span<StallReport::Rank> ranks, std::int64_t now_ns);
 
 private:

@@ -69,7 +69,7 @@ std::optional<Crossing> find_crossing(const std::vector<Tensor>& tensors, IsWant
     return std::nullopt;
 }
 
-/// The name with each number replaced by one '0'.
+/// Returns the name with each number replaced by one '0'.
 std::string without_numbers(const std::string& name) {
     std::string text;
     for (const char c : name) {
@@ -225,8 +225,8 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
-/// Whether the rank has launched the operation of the report. If other ranks have not launched it, the report describes
-/// this rank too, although this rank is not the reason for the stall.
+/// Whether the rank has launched the operation of the report. A report about ranks that have not launched it also
+/// describes this rank, although this rank is not the reason for the stall.
 bool has_launched(const StallReport& report, const Rank& rank) {
     return report.on_gpus == StallReport::OnGpus::launching && !report.tensors.empty() &&
            contains(report.tensors.front().ready, rank.rank);
@@ -267,7 +267,7 @@ std::optional<StallPattern> does_not_run(const StallReport& report) {
     return std::nullopt;
 }
 
-/// For an operation that is being executed: names the ranks that are furthest behind.
+/// Names the ranks that are furthest behind in an operation that is being executed.
 std::optional<StallPattern> undelivered(const StallReport& report) {
     std::uint64_t most = 0;
     for (const Rank& rank : report.missing_ranks) {
@@ -298,7 +298,8 @@ std::optional<StallPattern> undelivered(const StallReport& report) {
                                     base::format_ranks(report.elsewhere))};
 }
 
-/// For an operation on GPUs: names the ranks whose GPUs have not reached it. The other GPUs perhaps only wait for them.
+/// Names the ranks whose GPUs have not reached an operation on GPUs. The GPUs of the other ranks perhaps only wait for
+/// these GPUs.
 std::optional<StallPattern> program_on_gpu(const StallReport& report) {
     Ranks ranks;
     for (const Rank& rank : report.missing_ranks) {

@@ -18,11 +18,12 @@ struct StallReport {
     /// Facts about a send or a receive. Tensor::name does not contain these facts.
     struct Message {
         bool sends = false;
-        bool receives_too = false;  ///< for a send: the sending rank also has a pending receive, and the peer of this
-                                    ///< send can complete that receive
-        std::int32_t peer = -1;     ///< rank of the job; -1: any
-        bool from_all = false;      ///< for a receive from any rank: every other rank of the job may send it
-        bool is_late = false;       ///< whether the call has waited longer than the warning time
+        /// only for a send: whether the sending rank also has a pending receive that the peer of the send can complete
+        bool receives_too = false;
+        std::int32_t peer = -1;  ///< rank of the job; -1: any
+        /// whether this is a receive from any rank, and every other rank of the job may send its message
+        bool from_all = false;
+        bool is_late = false;  ///< whether the call has waited longer than the warning time
         /// Whether the message waits for the GPU of its own rank, and not for another rank. Tensor::name says for which
         /// GPU.
         bool waits_for_gpu = false;
@@ -46,8 +47,8 @@ struct StallReport {
         /// All ranks for which this tensor waits.
         [[nodiscard]] std::vector<std::int32_t> awaited() const;
     };
-    /// For an operation that is being executed: the part that one rank has not delivered. Other ranks have delivered
-    /// their parts.
+    /// The part of an operation that one rank has not delivered, although other ranks have delivered their parts. Only
+    /// for an operation that is being executed.
     struct Part {
         enum class Kind : std::uint8_t {
             input,           ///< the rank's input of a chunk, for the ranks that combine the chunk
@@ -63,29 +64,29 @@ struct StallReport {
         std::int32_t rank = 0;
         std::int32_t pid = 0;
         std::string process_state;
-        std::string busy;              ///< the scope that its program declared
+        std::string busy;              ///< the scope that the rank's program declared
         std::vector<Tensor> waits_in;  ///< oldest first
-        std::string stack;             ///< the stack of its main thread, or why there is none; several lines
-        double silent_seconds = 0;     ///< seconds since its background thread last ran; 0 if that was recently
-        std::uint64_t unnamed = 0;     ///< the number of unnamed operations that it has started
+        std::string stack;             ///< the stack of the rank's main thread, or why there is none; several lines
+        double silent_seconds = 0;     ///< seconds since the rank's background thread last ran; 0 if it ran recently
+        std::uint64_t unnamed = 0;     ///< the number of unnamed operations that the rank has started
         std::string host = {};
         std::int64_t step = -1;  ///< the training step that the rank began last; -1: the rank has not reported any
         /// The last operation of this process set that the rank has finished. It ended `seconds` ago. Its lists of
         /// ranks are empty.
         std::optional<Tensor> finished = {};
         double busy_seconds = -1;  ///< how long the rank has been in the scope `busy`; negative: not known
-        /// For an operation that is being executed: how many steps this rank is behind the rank that has done most.
-        /// Moving a chunk takes some steps.
+        /// How many steps this rank is behind the rank that has done most. Moving a chunk takes some steps. Only for an
+        /// operation that is being executed.
         std::uint64_t steps_behind = 0;
         std::optional<Part> part = {};
-        /// For an operation on tensors in GPUs' memory: what the rank and its GPU do, for example "launched it on GPU 1
+        /// What the rank and its GPU do with an operation on tensors in GPUs' memory, for example "launched it on GPU 1
         /// 12 s ago, and the GPU has not done it".
         std::string on_gpu = {};
         /// True if the rank's GPU has not reached the operation, because the program's own work before it has not
         /// ended.
         bool waits_for_program = false;
-        /// True if the tensors are in GPUs' memory, but the rank uses the CPU's memory. It uses this memory either to
-        /// exchange the tensors' data, or to tell the other ranks its progress.
+        /// True if the tensors are in GPUs' memory, but the rank uses the CPU's memory. The rank uses the CPU's memory
+        /// either to exchange the tensors' data, or to tell the other ranks its progress.
         bool is_on_cpu = false;
     };
 
@@ -95,7 +96,7 @@ struct StallReport {
     std::vector<std::int32_t> unheard = {};  ///< ranks of hosts that have not sent their accounts
     /// how many unnamed operations the ranks have started, if one of `tensors` is unnamed
     StartedByRank started = {};
-    /// for each training step: the ranks that began this step last
+    /// the keys are training steps; the values are the ranks that began this step last
     std::map<std::int64_t, std::vector<std::int32_t>> steps = {};
     /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
     /// have not finished them.
@@ -105,20 +106,23 @@ struct StallReport {
     /// operation and some GPUs do not end it, `ready` are the ranks whose GPUs have ended it.
     enum class OnGpus : std::uint8_t { no, launching, launched };
     OnGpus on_gpus = OnGpus::no;
-    /// If `launched`: the operation, for example "allreduce", and how many other operations are in its batch.
+    /// The operation, for example "allreduce", and how many other operations are in its batch. Only if `on_gpus` is
+    /// `launched`.
     std::string operation = {};
     std::uint64_t others = 0;
-    /// If `executing`: the members on other hosts. This rank does not know what they do.
+    /// The members on other hosts; this rank does not know what they do. Only if `executing` is true.
     std::vector<std::int32_t> elsewhere = {};
 };
-/// For example "tensor 'w'", "shutdown()", "the 17th unnamed operation of this process set", "send to rank 1, tag 7".
+/// Returns a text such as "tensor 'w'", "shutdown()", "the 17th unnamed operation of this process set", "send to rank
+/// 1, tag 7".
 [[nodiscard]] std::string name_of(const StallReport::Tensor& tensor);
-/// For example "its input of chunk 21 of 64", "its share of the tensors in resident memory".
+/// Returns a text such as "its input of chunk 21 of 64" or "its share of the tensors in resident memory".
 [[nodiscard]] std::string name_of(const StallReport::Part& part);
-/// For a report about an operation that GPUs do not end: "all ranks", or "all ranks of this host" if the operation also
-/// has ranks on other hosts. This rank does not know what the ranks on other hosts have launched.
+/// Returns "all ranks", or "all ranks of this host" if the operation also has ranks on other hosts: this rank does not
+/// know what those ranks have launched. For a report about an operation that GPUs do not end.
 [[nodiscard]] std::string_view known_to_have_launched(const StallReport& report);
-/// For example "ranks 4-7 are on other hosts, and may not have done their part". `elsewhere` must not be empty.
+/// Returns a text such as "ranks 4-7 are on other hosts, and may not have done their part". `elsewhere` must not be
+/// empty.
 [[nodiscard]] std::string text_about_elsewhere(const StallReport& report);
 /// For example 60 → "60", 0.5 → "0.5", 73.4 → "73".
 [[nodiscard]] std::string seconds_text(double seconds);
@@ -127,12 +131,13 @@ struct StallReport {
 struct AwaitedTensor {
     std::string name = {};   ///< empty for an unnamed operation
     std::uint64_t call = 0;  ///< number of an unnamed operation
-    /// if this rank announces the tensor only after an earlier unnamed call that is pending: the number of that call;
-    /// otherwise 0
+    /// the number of the pending unnamed call that must end before this rank announces the tensor; 0 if there is no
+    /// such call
     std::uint64_t waits_behind = 0;
-    bool is_group = false;         ///< this entry is the operation in which the ranks compare the group's number of
-                                   ///< members; it has the group's name
-    bool waits_for_room = false;   ///< this rank has not announced the tensor, because this rank's mailbox is full
+    /// whether this entry is the operation in which the ranks compare the number of tensors of a group; `name` is the
+    /// group's name
+    bool is_group = false;
+    bool waits_for_room = false;   ///< whether this rank has not announced the tensor because its mailbox is full
     std::uint32_t slot = kNoSlot;  ///< the slot that has the state of the tensor; kNoSlot: this rank does not know it
     std::uint64_t generation = 0;  ///< the generation in `slot`
 };
@@ -149,8 +154,9 @@ struct WaitReport {
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};
         std::vector<std::int32_t> unseen = {};
-        bool known = true;      ///< false: this rank cannot know which ranks have announced the tensor
-        std::int32_t gpu = -1;  ///< not negative: the message waits for the work of this GPU of this rank
+        bool known = true;  ///< whether this rank can know which ranks have announced the tensor
+        /// the GPU of this rank whose work the message waits for; negative if it waits for no GPU
+        std::int32_t gpu = -1;
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty if nothing is known
@@ -158,10 +164,11 @@ struct WaitReport {
                                                 ///< them is doing
     std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts
 };
-/// For example "tensor 'w'", "tensor 'a' and 3 more" or "receive from rank 1, tag 7"; "" if nothing is known.
+/// Returns a text such as "tensor 'w'", "tensor 'a' and 3 more" or "receive from rank 1, tag 7"; "" if nothing is
+/// known.
 [[nodiscard]] std::string format_awaited(const WaitReport& report);
-/// For example "rank 1 has not announced it, ranks 0, 2 have; rank 1 (pid 17): stopped by a signal; …"; "" if nothing
-/// is known.
+/// Returns a text such as "rank 1 has not announced it, ranks 0, 2 have; rank 1 (pid 17): stopped by a signal; …"; ""
+/// if nothing is known.
 [[nodiscard]] std::string format_wait(const WaitReport& report);
 
 /// Formats the report in several lines, without a newline at the end. The first line is the sentence that users search

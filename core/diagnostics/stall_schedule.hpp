@@ -30,8 +30,8 @@ public:
     /// The result of look(): whether a report or the end of the job is due. If both are due, the report comes first.
     struct Due {
         bool report = false;
-        std::optional<PendingTensor> shut_down_for;  ///< if a tensor is to end the job: the tensor that has been
-                                                     ///< pending for longest; set only once
+        /// set (only once) if a pending tensor must end the job: the tensor that has been pending for longest
+        std::optional<PendingTensor> shut_down_for;
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.
     [[nodiscard]] Due look(std::span<const PendingTensor> pending, std::int64_t now_ns);

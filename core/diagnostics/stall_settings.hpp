@@ -45,7 +45,7 @@ struct StallSettings {
 
     bool enabled;
     double warning_seconds;
-    double shutdown_seconds;        ///< 0: stalled operations never end the job
+    double shutdown_seconds;        ///< 0 if stalled operations never end the job
     std::int64_t look_interval_ns;  ///< the interval of the checks: four per warning time, and at least one per second
     std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for this time counts as not responding
     std::string host;               ///< this host's name in texts for people; "" if it is not known

@@ -23,8 +23,8 @@
 namespace rueda::core {
 namespace {
 
-/// The longest sleep of a thread while an announcement waits until the mailbox has a free place. No thread wakes this
-/// rank when a place becomes free.
+/// The longest sleep of a thread while an announcement waits for space in the mailbox. No thread wakes this rank when
+/// there is space again.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
 /// Returns the pause before the next check for messages from other hosts. The parameter `still` is the time since an
@@ -39,11 +39,11 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
 }
 
 /// How long a leader's background thread pauses if another thread holds the progress lock. The pause is shorter than
-/// the time between heartbeats, because other hosts must hear from the leader.
+/// the time between heartbeats, so that the leader sends its heartbeats in time.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// How many times a sleeping leader wakes up within RUEDA_HOST_TIMEOUT. It sends a heartbeat each time, because other
-/// hosts must hear from it.
+/// How many times a sleeping leader wakes up within RUEDA_HOST_TIMEOUT. It sends a heartbeat each time, so that other
+/// hosts know that it is alive.
 constexpr double kLeaderTurnsPerTimeout = 6;
 
 /// The interval at which the background thread checks the other ranks of the host, if no operation is pending and
@@ -625,8 +625,8 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
 }
 
 /// Call this after a submit. The caller holds the progress lock. If the operation ends at once, returns true;
-/// `completion` is then done if the operation has a result. If not, this function drives progress until the operation
-/// has ended, and returns false.
+/// `completion` is then done if the operation has a result. If the operation does not end at once, this function drives
+/// progress until the operation has ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
@@ -646,7 +646,7 @@ void Engine::note_blocked_since(std::int64_t began_ns) noexcept {
 }
 
 /// If the mailbox is full, Announcer::retry_deferred() posts the announcement in a later turn. No thread wakes this
-/// rank when the mailbox has a free place again, so the waiting thread tries again after each kDeferredSlice.
+/// rank when the mailbox has space again, so the waiting thread tries again after each kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
     // after an abort, nothing is posted: the cause may be a death that left the negotiation's tables incomplete
@@ -770,7 +770,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
     }
     lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
         const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-        // another process set may have begun to hold a batch open
+        // The turn may have begun to hold a batch of another process set open. The sleep must end when this batch must
+        // be closed.
         if (const auto hold_until_ns = sets_.hold_until_ns()) {
             timeout = std::min(timeout, until(*hold_until_ns));
         }

@@ -47,8 +47,8 @@ class Engine {
 public:
     /// `cores`: the number of cores that the ranks of this host have together. `messenger` must outlive this object.
     /// `pending`: see ProcessSet. `host`: this host's name; "" in a job on one host. `launcher` may be null; otherwise
-    /// it must outlive this object. `calls_mpi`: whether progress calls MPI. `wakeups` is null unless messages of other
-    /// hosts can wake this rank; it must outlive this object too.
+    /// it must outlive this object. `calls_mpi`: whether progress calls MPI. `wakeups` is null if no message of another
+    /// host can wake this rank; otherwise it must outlive this object.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
            std::string host, bool calls_mpi, LauncherLine* launcher, std::function<void()> quarantine,
@@ -70,7 +70,8 @@ public:
     /// Waits until `completion` is done. Meanwhile the thread drives progress, or waits for the thread that does.
     /// Returns Timeout after `timeout_seconds` (negative: no limit); the operation then continues.
     Status wait(const Completion& completion, double timeout_seconds);
-    /// Like wait(), but waits only until all work of an operation on a device has been given to the device.
+    /// Like wait(), but for an operation on a device: waits only until all work of the operation was given to the
+    /// device.
     Status wait_until_launched(const Completion& completion, double timeout_seconds);
     /// Describes what the operation of `completion` waits for. Any thread. Does not take the progress lock, so the
     /// caller need not wait for the thread that drives progress.
@@ -258,7 +259,8 @@ private:
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
-    // there are fewer cores than ranks: polling without pauses would keep the kernel from receiving network data
+    // whether there are fewer cores than ranks; polling without pauses would then keep the kernel from receiving
+    // network data
     bool short_of_cores_;
     std::chrono::nanoseconds look_again_;  // Config::look_again_seconds
     collectives::Wakeups* wakeups_;        // may be null
@@ -279,7 +281,7 @@ private:
     /// of the engine itself, under the progress lock.
     std::atomic<std::uint32_t> joining_{0};
     std::atomic<std::int64_t> blocked_ns_{0};  // accesses are relaxed, because no other data depend on this number
-    // Everything pending has failed after an abort. Only the holder of the progress lock writes this.
+    // Whether everything pending has failed after an abort. Only the holder of the progress lock writes this.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_
     // Allocated in advance: an abort must be reported even if memory has run out.

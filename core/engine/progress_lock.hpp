@@ -13,23 +13,24 @@
 
 namespace rueda::core {
 
-/// Each member says whether one step is left out when a thread hands the progress to another thread. Rueda itself uses
+/// Each field says whether one step is left out when a thread hands the progress to another thread. Rueda itself uses
 /// this type, which leaves out no step. An interleaving test passes a type that leaves out one step, to show that the
 /// test would notice the error.
 struct AllSteps {
-    /// a thread that releases the lock does not look at pending() again
+    /// if true, a thread that releases the lock does not look at pending() again
     static constexpr bool no_second_look = false;
-    /// a thread that releases the lock does not look at has_work()
+    /// if true, a thread that releases the lock does not look at has_work()
     static constexpr bool no_look_for_work = false;
-    static constexpr bool no_look_for_unread = false;  ///< no thread checks for unread entries of the log
-    /// the background thread does not record that it found the lock taken
+    static constexpr bool no_look_for_unread = false;  ///< if true, no thread checks for unread entries of the log
+    /// if true, the background thread does not record that it found the lock taken
     static constexpr bool no_turned_away = false;
-    static constexpr bool no_look_for_turned_away = false;     ///< attend() trusts the state "asleep"
-    static constexpr bool no_look_after_poll = false;          ///< poll() does not wake the background thread
-    static constexpr bool no_ring_for_holder = false;          ///< ring_holder() does nothing
-    static constexpr bool no_ring_for_change = false;          ///< ring_for_change() does nothing
-    static constexpr bool no_notification_to_joining = false;  ///< tell_waiters() does not notify callers in join()
-    /// a thread that releases the lock wakes others before the release
+    static constexpr bool no_look_for_turned_away = false;  ///< if true, attend() trusts the state "asleep"
+    static constexpr bool no_look_after_poll = false;       ///< if true, poll() does not wake the background thread
+    static constexpr bool no_ring_for_holder = false;       ///< if true, ring_holder() does nothing
+    static constexpr bool no_ring_for_change = false;       ///< if true, ring_for_change() does nothing
+    /// if true, tell_waiters() does not notify callers in join()
+    static constexpr bool no_notification_to_joining = false;
+    /// if true, a thread that releases the lock wakes others before the release
     static constexpr bool ring_before_release = false;
 };
 
@@ -192,7 +193,7 @@ public:
             }
             unlock();
             // The background thread is woken after the release. If it were woken earlier, it might find the lock taken
-            // and sleep again. It must also be woken if it found the lock taken before the release.
+            // and sleep again. The background thread must also be woken if it found the lock taken before the release.
             const bool was_turned_away = turned_away();
             const bool is_wanted = work_left || (was_turned_away && (to_background || has_unread()));
             if (is_wanted && !steps_.ring_before_release) {

@@ -147,7 +147,7 @@ void SetList::leave_other_hosts(const Status& reason) noexcept {
 void SetList::close_descriptors() {
     const std::lock_guard lock(mutex_);
     for (const Attended& attended : sets_) {
-        if (attended.set != world_) {  // the resident heap closes the descriptor of the world's arena
+        if (attended.set != world_) {  // the world is left out: the resident heap closes the descriptor of its arena
             attended.arena->close_descriptor();
         }
     }

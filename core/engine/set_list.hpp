@@ -89,13 +89,13 @@ public:
     [[nodiscard]] bool anybody_has_unread() const;
     /// Whether all members of all sets have shut down and no other host needs this rank.
     [[nodiscard]] bool have_left() const;
-    /// For each set except the world, if the set has not ended: records that this rank waits in shutdown() for the
-    /// set's other members.
+    /// Records that this rank waits in shutdown() for the other members of each set that has not ended. The world is
+    /// left out.
     void begin_to_await_ends();
     /// A text about an operation that makes no progress. The background thread prints it.
     struct Finding {
         std::string text;
-        bool shut_down = false;  ///< the job must end because of the finding
+        bool shut_down = false;  ///< whether the job must end because of the finding
         // The following fields are for the file of stall reports.
         std::shared_ptr<const StallReport> report = {};  ///< null if nothing is written to the file
         std::string process_set = {};                    ///< "" for the world
@@ -119,8 +119,8 @@ private:
     mutable std::mutex mutex_;
     std::list<Attended> sets_;
     bool released_ = false;         // protected by the mutex
-    bool wants_chunks_ = false;     // as above
-    bool asks_for_chunks_ = false;  // as above
+    bool wants_chunks_ = false;     // protected by the mutex
+    bool asks_for_chunks_ = false;  // protected by the mutex
 };
 
 }  // namespace rueda::core

@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kLauncherInterval{100};
 /// The longest time of the attempt to use UCX, if the ranks can use MPI after a failed attempt.
 constexpr std::chrono::milliseconds kTryTime{10'000};
 
-/// Looks for reasons to end a wait early.
+/// Looks for reasons to end a wait for other ranks early.
 class EarlyEndWatch {
 public:
     /// `standing`: what this rank is doing while it waits.

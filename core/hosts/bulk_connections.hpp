@@ -23,8 +23,8 @@ namespace rueda::core {
 struct BulkConnections {
     std::unique_ptr<collectives::BulkTransport> transport;  ///< null if the control plane's transport carries all
                                                             ///< messages
-    /// If the settings ask for a transport and there is none: the reason, with the same text on all ranks. In all other
-    /// cases "".
+    /// The reason why there is no transport, if the settings ask for one; otherwise "". The text is the same on all
+    /// ranks.
     std::string why_not;
 };
 
@@ -46,8 +46,8 @@ struct EarlyEnds {
                                                    const collectives::LocalGroup& group, LauncherLine* launcher);
 
 /// Waits until all ranks have received the last messages of the control plane. MPI may still hold such a message, and
-/// sends it only while a rank calls MPI. No rank calls MPI after this function, so without it a rank could wait for
-/// such a message for ever. Collective.
+/// sends it only while a rank calls MPI. No rank calls MPI after this function, so without this wait a rank could wait
+/// for such a message for ever. Collective.
 [[nodiscard]] Status pass_last_messages(const base::Config& config, collectives::ControlPlane& control_plane,
                                         collectives::BulkTransport& bulk, const EarlyEnds& ends);
 

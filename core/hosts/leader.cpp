@@ -35,7 +35,7 @@ TreeNode::Options node_options(const base::Config& config, const collectives::Lo
     return options;
 }
 
-/// For each rank of the job: the rank's host, or -1 if the rank is not in the set. Stall reports number the ranks as in
+/// Returns the host of each rank of the job, or -1 if the rank is not in the set. Stall reports number the ranks as in
 /// the job, because users know only these numbers.
 std::vector<std::int32_t> hosts_of_job_ranks(const collectives::LocalGroup& group) {
     std::vector<std::int32_t> host_of(static_cast<std::size_t>(group.job_ranks.back()) + 1, -1);
@@ -122,7 +122,7 @@ Result<Leader::Moved> Leader::turn() {
     const std::int64_t now = base::coarse_monotonic_ns();
     if (now - last_turn_ns_ > timeout_ns_ / 2) {
         // This leader has not run for some time. It may need several turns to read the messages that arrived in this
-        // time. So it does not treat its neighbours as silent yet.
+        // time. So it does not conclude yet that its neighbours have stopped sending.
         for (Neighbour& neighbour : *neighbours_) {
             neighbour.heard_ns = now;
         }
@@ -480,9 +480,9 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The job ends only after the background thread has taken the report, because this thread writes no reports after
-    // the end of the job. The thread looks for reports once per liveness interval. If the thread is stopped,
-    // report_limit_ns_ limits the wait.
+    // The job ends only after the background thread has taken the report, because the background thread writes no
+    // reports after the end of the job. It looks for reports once per liveness interval. If the background thread is
+    // stopped, report_limit_ns_ limits the wait.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
@@ -706,7 +706,7 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
 }
 
 /// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// before they are executed. It judges the progress of the execution by its own host alone.
+/// before they are executed. To judge the progress of the execution, the root looks only at its own host.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -28,8 +28,8 @@ namespace rueda::core {
 /// ranks of this host have announced, and appends the decisions of the tree's root to the host's log
 /// (docs/design/0002-several-hosts.md).
 ///
-/// Threads: only the holder of the progress lock on the host's leading rank. It takes the rank's enqueue lock, under
-/// which a rank announces operations, while it uses the registrar.
+/// Threads: only the holder of the progress lock on the host's leading rank. While this thread uses the registrar, it
+/// holds the rank's enqueue lock, under which a rank announces operations.
 class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
@@ -47,8 +47,9 @@ public:
 
     struct Moved {
         bool anything = false;
-        bool log = false;     ///< ranks that wait for a log entry must be woken
-        bool served = false;  ///< requests were handled, so members that have joined must look for new announcements
+        bool log = false;  ///< whether ranks that wait for a log entry must be woken
+        /// whether requests were handled; members that have joined must then look for new announcements
+        bool served = false;
     };
     /// Does all work that is possible now. A failure must end the job.
     Result<Moved> turn();
@@ -78,7 +79,7 @@ private:
         int rank = 0;
         std::vector<std::byte> room;
         collectives::Transport::Ticket receiving = 0;
-        std::optional<int> deputy;  // the second rank of that host
+        std::optional<int> deputy;  // the second rank of `host`
         std::vector<std::byte> deputy_room;
         collectives::Transport::Ticket hearing_deputy = 0;
         std::vector<std::byte> message;
@@ -91,9 +92,9 @@ private:
     struct Awaited {
         bool changed = false;
         std::string name;        // "" for an operation without a name
-        std::uint64_t call = 0;  // for an operation without a name: its number in stall reports
+        std::uint64_t call = 0;  // the number that stall reports show for an operation without a name
         std::int64_t since_ns = 0;
-        // all ranks of this host have joined, so only the root knows the metadata
+        // whether all ranks of this host have joined; only the root then knows the metadata
         bool nobody_here = false;
         std::vector<SiteOfRanks> sites = {};  // the source lines of this host's calls
     };
@@ -112,7 +113,7 @@ private:
     [[nodiscard]] HostRows rows_of(std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const { return group_.members[member]; }
 
-    // For joins (docs/design/0005-join.md):
+    // The following functions handle joins (docs/design/0005-join.md).
     [[nodiscard]] bool has_to_say_joined() const {
         // This load is seq_cst, because a member stores `last_joined` in set_joined() and then wakes the leader. Either
         // this load sees the store, or the member sees that the leader sleeps.
@@ -172,17 +173,17 @@ private:
     bool said_joined_ = false;
     std::atomic<bool> left_{false};  // turn() and end() store it with release; has_left() loads it
 
-    std::vector<std::uint64_t> id_of_slot_;  // for each slot: the tensor's id at the root; 0: no id
+    std::vector<std::uint64_t> id_of_slot_;  // indexed by slot: the tensor's id at the root; 0 if it has none
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
     // slots that were announced by name and wait for the root's decision
     std::unordered_map<std::string, std::uint32_t> slot_by_name_;
     std::unordered_map<std::uint32_t, Awaited> awaited_;  // for each slot: its operation
     /// the calls of the root's current batch, until the batch is complete
     std::vector<Registrar<Atomics>::Call> batch_;
-    // for each attachment: the attachment is in use until all members have read the log up to this position
+    // indexed by attachment: the log position up to which all members must read before the attachment is free
     std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
-    std::uint64_t executed_ = 0;  // root only: the number of executed batches
+    std::uint64_t executed_ = 0;  // the number of executed batches; only on the root
     std::int64_t next_inquiry_ns_ = 0;
     std::unique_ptr<StallMonitor> stall_monitor_;
     std::unique_ptr<StallInquiry> inquiry_;
@@ -191,7 +192,7 @@ private:
     // The error that ends the job because operations make no progress. Only for the holder of the progress lock.
     std::optional<Status> ends_job_for_;
     std::int64_t ends_job_ns_ = 0;
-    // root only: for each batch that is not executed yet, the log position after it
+    // the log position after each batch that is not executed yet; only on the root
     std::deque<std::uint64_t> batch_ends_;
 };
 

@@ -18,8 +18,8 @@ namespace rueda::core {
 /// The result of an attempt to connect the leaders of a job.
 struct LeaderConnections {
     std::unique_ptr<collectives::LeaderTransport> transport;  ///< null if the leaders have no connections
-    /// If the settings ask for connections and there are none: the reason, which is the same text on all ranks.
-    /// Otherwise "".
+    /// The reason why there are no connections, if the settings ask for them; otherwise "". The text is the same on all
+    /// ranks.
     std::string why_not;
 };
 

@@ -17,10 +17,10 @@ constexpr std::chrono::milliseconds kCopyLimit{1000};
 
 }  // namespace
 
-/// Begins an operation. A send whose tensor is still being copied must wait. A send must also wait if an earlier send
-/// with the same peer, tag and process set waits, because messages with the same three values arrive in the order of
-/// the calls. All other sends go on. They must not wait, because the copy of the waiting send may only be possible
-/// after the receivers of the other sends have gone on.
+/// Begins an operation. A send whose tensor is still being copied must wait. A send must also wait behind a waiting
+/// send with the same peer, tag and process set, because such messages arrive in the order of the calls. All other
+/// sends begin at once. They must not wait, because the copy of the waiting send may become possible only after the
+/// receivers of the other sends have got their messages.
 void Messenger::begin_in_order(MessageOperation& operation) {
     const MessageRequest& request = operation.request;
     const MessageOperation* const earlier = request.sends && !held_.empty() ? held_before(request) : nullptr;

@@ -65,12 +65,12 @@ bool DeviceCopy::is_in_use() noexcept try {
     const Result<bool> done = end_->is_done();
     return done.is_ok() && !done.value();
 } catch (...) {
-    return true;  // there is no memory for the text of an error
+    return true;  // there was no memory for the text of an error; the copy may still be in use
 }
 
 void DeviceCopy::settle(std::chrono::steady_clock::time_point limit) noexcept {
     while (is_in_use() && std::chrono::steady_clock::now() < limit) {
-        std::this_thread::yield();  // the end of a copy wakes no thread
+        std::this_thread::yield();  // this thread polls, because the end of a copy wakes no thread
     }
 }
 

@@ -21,7 +21,7 @@ namespace rueda::core {
 /// the stream, and delays later copies for other tensors that are not ready. The end of a copy wakes no thread, so the
 /// thread that drives progress polls.
 ///
-/// Threads: make() in the caller's thread; later one thread at a time, which drives progress.
+/// Threads: make() runs in the caller's thread. Later, only the thread that drives progress uses the object.
 class DeviceCopy {
 public:
     enum class Direction : std::uint8_t { to_host, to_device };

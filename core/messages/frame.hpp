@@ -11,19 +11,18 @@ namespace rueda::core {
 /// The kinds of frames. A frame is what one rank tells another about a message (docs/design/0010-send-receive.md).
 enum class FrameKind : std::uint32_t {
     // From the sender to the receiver:
-    whole = 1,       ///< a message, with all its bytes
-    offer = 2,       ///< a message without its bytes, which the sender sends only when the receiver asks for them
-    part = 3,        ///< the next bytes of an offered message, after the receiver has asked for them
-    withdrawn = 10,  ///< for a message in the sender's resident memory: the send must end, so the receiver must not
-                     ///< start to read the message
+    whole = 1,  ///< a message, with all its bytes
+    offer = 2,  ///< a message without its bytes, which the sender sends only when the receiver asks for them
+    part = 3,   ///< the next bytes of an offered message, after the receiver has asked for them
+    /// the send of a message in the sender's resident memory must end; the receiver must not start to read the message
+    withdrawn = 10,
     // From the receiver to the sender, about the sender's message `id`:
     asked = 4,     ///< send the bytes
     taken = 5,     ///< the message was received
     kept = 6,      ///< the receiver keeps the whole message until its receive is called, so the sender need not wait
     refused = 7,   ///< the matching receive expects another type or size; the frame's `dtype` and `bytes` are those of
                    ///< the receive
-    dropped = 11,  ///< for a message in the sender's resident memory: the receiver is not reading the message, and will
-                   ///< not read it
+    dropped = 11,  ///< the receiver is not reading a message in the sender's resident memory, and will not read it
     // From either side:
     waiting = 8,  ///< the sender of this frame waits for a message from the other rank; if the other rank shuts down,
                   ///< it must notify the sender
@@ -33,7 +32,7 @@ enum class FrameKind : std::uint32_t {
 /// The header of a frame. If the frame has bytes, they follow the header. Processes exchange this struct. Fields that
 /// have no meaning for the frame's kind are 0.
 struct Frame {
-    /// For an offer: the bytes are at `place` in the sender's resident memory, and the receiver reads them there.
+    /// A flag of an offer: the bytes are at `place` in the sender's resident memory, and the receiver reads them there.
     static constexpr std::uint32_t kResident = 1;
 
     std::uint32_t kind = 0;  ///< FrameKind

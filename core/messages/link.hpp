@@ -18,7 +18,8 @@ class Link {
 public:
     struct Received {
         Frame frame;
-        std::span<const std::byte> payload;  ///< the bytes may be in shared memory; they are valid until pop()
+        /// the bytes of the frame; valid until pop(), because they may be in shared memory
+        std::span<const std::byte> payload;
     };
 
     Link() = default;

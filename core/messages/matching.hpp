@@ -24,11 +24,12 @@ struct MessageArrival {
     std::uint64_t id = 0;
     std::uint64_t bytes = 0;
     bool is_whole = false;
-    bool is_resident = false;  ///< for an offer: the bytes are at `place` in the sender's resident memory
+    /// whether the bytes of an offered message are at `place` in the sender's resident memory
+    bool is_resident = false;
     std::uint64_t place = 0;
     /// the bytes, if the whole message is kept here until its receive is called
     std::unique_ptr<std::byte[]> payload = nullptr;
-    bool sender_goes_on = false;  ///< the sender knows that the message is kept here
+    bool sender_goes_on = false;  ///< whether the sender knows that the message is kept here
 };
 
 /// Finds the receive for a message, and the message for a receive. A message and a receive match if their tag, process

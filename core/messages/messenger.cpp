@@ -357,8 +357,8 @@ void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reas
     }
 }
 
-/// Drops messages of the set that lie in other ranks' resident memory on this host. A send of such a message ends when
-/// its rank gets the notification.
+/// Drops messages of the set that lie in other ranks' resident memory on this host, and notifies those ranks. The send
+/// of a dropped message ends when its rank gets this notification.
 void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     for (const auto& [rank, peer] : peers_) {
         for (const std::uint64_t id : peer->readings_of(set)) {
@@ -400,9 +400,9 @@ void Messenger::shut_down() {
     active_.store(true, std::memory_order_relaxed);
 }
 
-/// Tells the ranks of this host that this rank has shut down. For this, it sets a flag in this rank's door (the flags
-/// in the arena by which the ranks of a host notify each other). It sets the flag only after all frames of this rank
-/// are in the rings.
+/// Tells the ranks of this host that this rank has shut down. For this, this rank sets a flag in its door (the flags in
+/// the arena by which the ranks of a host notify each other). It sets the flag only after all frames of this rank are
+/// in the rings.
 void Messenger::say_gone_when_all_is_said() {
     if (!has_shut_down_ || has_said_gone_) {
         return;
@@ -414,7 +414,7 @@ void Messenger::say_gone_when_all_is_said() {
     }
     has_said_gone_ = true;
     // Both stores are seq_cst, and the flag is stored first. So a rank that sees the new count of departures also sees
-    // the flag in the door. Pairs with hear_departures().
+    // the flag. Pairs with hear_departures().
     door_.gone.store(1, std::memory_order_seq_cst);
     region_.departures().fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < group_.members.size(); ++member) {

@@ -60,7 +60,7 @@ public:
 
     struct Step {
         bool moved = false;
-        bool is_transferring = false;  ///< a message is being transferred, so its next bytes will arrive soon
+        bool is_transferring = false;  ///< whether a message is being transferred; its next bytes will then arrive soon
         bool has_to_poll = false;
     };
     /// Does the work that is possible now, but transfers at most a few chunks. `somebody_waits` means that a caller of
@@ -69,9 +69,9 @@ public:
     /// the job. This function may throw std::bad_alloc, which also ends the job.
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
-    // For shut_down() and forget(): a send of resident memory stays pending while its receiver may still be reading
-    // this memory. The send ends with the receiver's answer: the receiver does not read the memory any more ("taken",
-    // "dropped"), or has shut down. fail_all() ends the send in any case.
+    // After shut_down() and forget(), a send of resident memory stays pending while its receiver may still be reading
+    // this memory. The send ends when the receiver answers that it does not read the memory any more ("taken",
+    // "dropped"), or when the receiver has shut down. fail_all() ends the send in any case.
 
     /// Ends pending operations, because this rank has shut down. From then on this object refuses new operations, and
     /// messages that arrive from other ranks.
@@ -169,7 +169,7 @@ private:
     base::Logger logger_;
     base::RecorderWriter recorder_;  // writes the flight recorder of this rank
 
-    // Only the thread that drives progress uses these members.
+    // Only the thread that drives progress uses the following fields.
     std::unordered_map<int, std::unique_ptr<MessagePeer>> peers_;  // by rank
     std::vector<MessagePeer*> busy_;
     std::vector<MessagePeer*> remote_;  // peers on other hosts

@@ -9,9 +9,10 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;  // on one host, the parts of a message have this size, too
-constexpr std::size_t kUnderWay = 4;                         // number of buffers in each direction: one frame is sent
-                                                             // while others are filled and received
+// the maximum size of a frame; on one host, the parts of a message have this size, too
+constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;
+constexpr std::size_t kUnderWay = 4;  // number of buffers in each direction: one frame is sent
+                                      // while others are filled and received
 
 }  // namespace
 

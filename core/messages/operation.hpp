@@ -26,7 +26,7 @@ struct MessageRequest {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
     std::byte* memory = nullptr;  ///< the send only reads this memory; the receive writes it
-    /// If the tensor is in device memory: the copy between it and `memory`. Otherwise null.
+    /// The copy between `memory` and a tensor in device memory; null if the tensor is not in device memory.
     std::shared_ptr<DeviceCopy> device{};
     bool is_blocking = false;  ///< whether the caller waits for the operation; only the flight recorder uses this
 
@@ -35,8 +35,8 @@ struct MessageRequest {
     [[nodiscard]] bool keeps_order_with(const MessageRequest& other) const {
         return peer == other.peer && tag == other.tag && set->id == other.set->id;
     }
-    /// For example "send to rank 3, tag 7" or "receive from any rank, tag 7". Names the process set if it is not the
-    /// world.
+    /// Returns a text such as "send to rank 3, tag 7" or "receive from any rank, tag 7". Names the process set if it is
+    /// not the world.
     [[nodiscard]] std::string describe() const;
 };
 
@@ -47,7 +47,7 @@ struct MessageOperation {
     std::int64_t submitted_ns = 0;
     std::uint64_t number = 0;    ///< the number of this call among all calls of this rank
     std::uint64_t recorded = 0;  ///< the number of this operation's record in the flight recorder
-    bool is_remote = false;      ///< the operation has begun, and the other rank is on another host
+    bool is_remote = false;      ///< whether the operation has begun and the other rank is on another host
     /// If this status is a failure, the send fails with this status as soon as the receiver no longer reads the send's
     /// memory.
     Status ends_with;

@@ -23,8 +23,8 @@ struct SendingMessage {
         unsent,
         whole,
         offered,
-        /// offered, and the receiver may be reading the message in this rank's memory; the caller of the send gets this
-        /// memory back only after an answer of the receiver
+        /// the message is offered, and the receiver may be reading it in this rank's memory; the caller of the send
+        /// gets this memory back only after the receiver has answered
         lent,
         asked,
         dropped,  ///< the receiver will not read the message, but this rank has not ended the send yet
@@ -37,8 +37,8 @@ struct SendingMessage {
     std::int32_t tag = 0;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::uint64_t sent_bytes = 0;  ///< for a message that is sent in parts: how many bytes were sent
-    /// for a whole message: the number of bytes that were added to MessagePeer::unanswered for it
+    std::uint64_t sent_bytes = 0;  ///< how many bytes were sent, if the message is sent in parts
+    /// the number of bytes that a whole message added to MessagePeer::unanswered
     std::uint64_t charge = 0;
 };
 
@@ -49,8 +49,8 @@ struct ReceivingMessage {
     std::uint64_t bytes = 0;
     std::uint64_t received_bytes = 0;
     const std::byte* source = nullptr;  ///< where this rank reads the message; null if the message arrives in parts
-    /// the message is in the sender's resident memory; `source` may still be null, if this rank cannot access that
-    /// memory
+    /// whether the message is in the sender's resident memory; `source` is nevertheless null if this rank cannot access
+    /// that memory
     bool is_lent = false;
 };
 
@@ -60,8 +60,8 @@ struct MessagePeer {
     std::unique_ptr<Link> link;
     NetworkLink* network = nullptr;  ///< points to `link` if the peer is on another host; otherwise null
 
-    std::uint64_t last_id = 0;        ///< the last number of a message to the peer
-    std::uint64_t last_heard_id = 0;  ///< the last number of a message from the peer
+    std::uint64_t last_id = 0;        ///< the number of the last message to the peer
+    std::uint64_t last_heard_id = 0;  ///< the number of the last message from the peer
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
     std::deque<Frame> replies;           ///< answers to the peer, which are sent before the frames of any message
@@ -71,13 +71,14 @@ struct MessagePeer {
     std::uint64_t unanswered = 0;        ///< the sum of `charge` over those whole messages that the peer may have to
                                          ///< keep
 
-    bool has_unread = false;  ///< more frames have arrived than one step handles
-    bool is_busy = false;     ///< the peer is in the Messenger's list of peers for which there may be work
+    bool has_unread = false;  ///< whether more frames have arrived than one step handles
+    bool is_busy = false;     ///< whether the peer is in the Messenger's list of peers for which there may be work
     bool holds_job = false;   ///< true while unsent replies to this peer count as one pending operation of this rank
-    bool is_leaving = false;  ///< the peer has shut down; this rank must still read what the peer wrote before
+    /// whether the peer has shut down while this rank must still read what the peer wrote before
+    bool is_leaving = false;
     bool is_gone = false;
-    bool was_asked = false;  ///< the peer asked this rank to tell it when this rank shuts down
-    bool asks = false;       ///< this rank asked the peer to tell it when the peer shuts down
+    bool was_asked = false;  ///< whether the peer asked this rank to report its shutdown
+    bool asks = false;       ///< whether this rank asked the peer to report its shutdown
 
     [[nodiscard]] bool has_output() const { return !replies.empty() || !unsent.empty() || !streams.empty(); }
     [[nodiscard]] bool is_transferring() const { return !receiving.empty() || !streams.empty(); }

@@ -23,8 +23,7 @@ namespace {
 /// How often this rank checks for messages of other hosts while none of its receives waits for such a message. The
 /// checks are necessary because the sender of a message may wait until it learns that this rank keeps the message.
 constexpr std::int64_t kProbeNs = 5'000'000;
-/// If a receive has waited this long for a rank of another host, this rank asks that rank to send a notification when
-/// it shuts down.
+/// If a receive has waited this long for a rank of another host, this rank asks the other rank to report its shutdown.
 constexpr std::int64_t kQuestionNs = 500'000'000;
 
 MessageArrival arrival_of(int sender, const Frame& frame) {
@@ -204,8 +203,9 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            reply(peer, FrameKind::gone, 0);  // a peer on the same host learns from the flag in this rank's door that
-                                              // this rank has shut down, so it needs no frame
+            // a peer on the same host needs no frame: it learns from a flag in the arena (in this rank's door) that
+            // this rank has shut down
+            reply(peer, FrameKind::gone, 0);
         }
         return {};
     }

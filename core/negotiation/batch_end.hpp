@@ -11,7 +11,7 @@ namespace rueda::core {
 /// The end that a batch could have now, if it begins at a given position of the log.
 struct BatchEnd {
     std::uint64_t end = 0;
-    /// the batch cannot grow any more: the next entry is of another kind, or the threshold is reached
+    /// whether the batch cannot grow any more, because the next entry is of another kind or the threshold is reached
     bool complete = false;
 };
 

@@ -18,7 +18,8 @@ using SiteText = SiteLine<base::StdAtomics>::Text;
 /// Comes before the list of call sites in an error message.
 inline constexpr std::string_view kCalledFrom = "; called from";
 
-/// For example "train.py:42". A long path is shortened to its last part. The result is "" if `file` is null or empty.
+/// Returns a text such as "train.py:42". A long path is shortened to its last part. The result is "" if `file` is null
+/// or empty.
 [[nodiscard]] std::string describe_site(const char* file, std::int32_t line);
 /// Like describe_site(), but returns the fixed-size text that is stored in the arena.
 [[nodiscard]] SiteText site_text(const char* file, std::int32_t line);
@@ -31,8 +32,8 @@ struct SiteOfRanks {
 };
 /// Adds `rank` to the ranks that called from `site`. Does nothing if `site` is "".
 void add_site(std::vector<SiteOfRanks>& sites, const std::string& site, std::int32_t rank);
-/// For example "; called from: ranks 0-2: train.py:42; rank 3: train.py:57". The call site of the lowest rank comes
-/// first. The result is "" if `sites` is empty.
+/// Returns a text such as "; called from: ranks 0-2: train.py:42; rank 3: train.py:57". The call site of the lowest
+/// rank comes first. The result is "" if `sites` is empty.
 [[nodiscard]] std::string called_from(std::vector<SiteOfRanks> sites);
 
 }  // namespace rueda::core

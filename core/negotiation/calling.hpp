@@ -10,10 +10,11 @@
 #include "core/negotiation/layout.hpp"
 #include "core/negotiation/log.hpp"
 
-/// The functions here count the announcements of an operation. When the announcements of all members are counted, they
-/// append the call to the log. They also record how far a rank has read the log (docs/design/0001-negotiation.md).
-/// Threads: the functions that count or append run under the rank's enqueue lock (the mutex under which a rank
-/// announces); advance_cursor() and end_announcements() run in the thread that drives progress.
+/// The functions here count the announcements of an operation. When the announcements of all members are counted, these
+/// functions append the call to the log. Other functions record how far a rank has read the log
+/// (docs/design/0001-negotiation.md). Threads: the functions that count or append run under the rank's enqueue lock
+/// (the mutex under which a rank announces); advance_cursor() and end_announcements() run in the thread that drives
+/// progress.
 namespace rueda::core {
 
 /// The order of the steps that Rueda itself uses. An interleaving test passes a type with a wrong order, to show that
@@ -54,7 +55,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
 struct Counting {
     std::uint32_t slot = kNoSlot;
     std::uint64_t counted = 0;  ///< how many uses of the slot were counted, including this one (≥ 1)
-    bool changed = false;       ///< this rank's metadata differs from the metadata that the slot is bound to
+    bool changed = false;       ///< whether this rank's metadata differs from the metadata to which the slot is bound
 };
 
 /// The result of count_announcement().

@@ -45,7 +45,7 @@ void merge(std::vector<Claim>& claims, Claim claim);
 /// - `ranks`: the number of all ranks.
 /// - `job_ranks`: the job's rank for each of these ranks; empty if the numbers are the same.
 /// - `joined`: the ranks that need no claim, because they have joined.
-/// - `call`: for an operation without a name, its number, counted from 1.
+/// - `call`: the number of an operation without a name, counted from 1.
 [[nodiscard]] Result<Metadata> agreement_of(std::string_view name, const std::vector<Claim>& claims,
                                             const std::optional<Metadata>& last_called, std::uint32_t ranks,
                                             std::span<const std::int32_t> job_ranks = {},
@@ -61,7 +61,7 @@ void merge(std::vector<Claim>& claims, Claim claim);
 [[nodiscard]] std::string shortened(std::string text);
 
 /// Returns the error for all members if an operation needs data of ranks that have joined. `joined` lists at least one
-/// such rank, by its number in the job. `call`: for an operation without a name, its number, counted from 1.
+/// such rank, by its number in the job. `call` is the number of an operation without a name, counted from 1.
 [[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
                                   std::span<const std::int32_t> joined, std::uint64_t call = 0);
 

@@ -36,7 +36,8 @@ struct DeviceState {
     Phase phase = Phase::idle;
     Inputs inputs = Inputs::unknown;
     std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used no GPU
-    std::int32_t set = -1;     ///< in waits_for_set: the number of the process set whose batch goes first; else -1
+    /// the number of the process set whose batch goes first, in the phase waits_for_set; else -1
+    std::int32_t set = -1;
     collectives::DeviceCall call{};  ///< the work that the GPU executes for the oldest launched batch
 
     /// The largest number of a process set that fits into the 24 bits of the encoded state. If a set has a larger

@@ -40,7 +40,7 @@ struct NegotiationExtent {
     /// the number of slots that are used before idle slots are reclaimed; includes the unnamed slots
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
-    std::uint32_t mailbox_records = 64;  ///< per member; a power of two
+    std::uint32_t mailbox_records = 64;  ///< the number of records in the mailbox of each member; a power of two
     /// the number of refused names that the table of refusals can remember for each slot. A name is refused only if all
     /// slots are taken, and the table uses memory only then.
     std::uint32_t refusals_per_slot = 4;
@@ -49,7 +49,7 @@ struct NegotiationExtent {
     std::uint32_t payload_bytes = 0;  ///< the size of a payload buffer, in bytes; a multiple of the cache line
     std::uint32_t attachments = 0;    ///< buffers for data that log entries refer to; 0 in a set on one host
     std::uint32_t attachment_bytes = 0;
-    std::uint32_t call_sites = 0;  ///< 1: each announcement carries the source line of its call (SiteLine)
+    std::uint32_t call_sites = 0;  ///< 1 if each announcement carries the source line of its call (SiteLine), else 0
 
     /// Whether member 0, the leader, is the only registrar and the only member that appends to the log. This holds in a
     /// set on several hosts (docs/design/0002-several-hosts.md). Use this only to choose which classes to create
@@ -122,9 +122,11 @@ struct alignas(base::kCacheLine) Place {
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
-    std::uint64_t input = 0;           ///< in resident memory: the arena offset; in device memory: DeviceUse::place
-    std::uint64_t output = 0;          ///< in resident memory: the arena offset
-    std::int64_t first_dimension = 0;  ///< for an operation of variable size: the first dimension of this rank's input
+    /// the arena offset of an input in resident memory, or DeviceUse::place for device memory
+    std::uint64_t input = 0;
+    std::uint64_t output = 0;  ///< the arena offset of an output in resident memory
+    /// the first dimension of this rank's input; only for operations of variable size
+    std::int64_t first_dimension = 0;
     std::array<std::byte, kInlineBytes> payload{};
     Metadata metadata;
     std::uint64_t signature = 0;  ///< the result of signature_of(metadata); only for unnamed operations
@@ -225,7 +227,7 @@ enum class EntryKind : std::uint32_t {
     disagreed = 11,  ///< like `mismatch`, for a set on several hosts: the attachment holds the reason, and `rank` holds
                      ///< the ErrorCode
     lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank that has joined;
-                        ///< it fails as after `mismatch` (in a set on several hosts, as after `disagreed`)
+                        ///< the operation fails as after `mismatch` (in a set on several hosts, as after `disagreed`)
     all_joined = 13,    ///< all ranks of the set have joined, `rank` as the last one; the join ends
     /// Only in a set on several hosts: other hosts have announced the operation that the attachment names. All members
     /// on this host have joined, and must announce the operation too. `slot` is the slot of an unnamed operation, or
@@ -235,8 +237,8 @@ enum class EntryKind : std::uint32_t {
 
 template <class Atomics>
 struct alignas(base::kCacheLine) LogEntry {
-    /// The entry's position + 1. From the time when a member claims the entry until it publishes the entry, the word
-    /// also contains the bit kClaimed and the number of the claiming member (see Log).
+    /// The entry's position + 1. While a member has claimed the entry but not published it yet, the word also contains
+    /// the bit kClaimed and the number of this member (see Log).
     typename Atomics::template Atomic<std::uint64_t> sequence{0};
     /// the end of the batch that begins at this entry; valid only if it is greater than the entry's position
     typename Atomics::template Atomic<std::uint64_t> end{0};
@@ -244,10 +246,10 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t fusion = 0;      ///< for a call: a Fusion, which says which calls may share a batch
+    std::uint32_t fusion = 0;      ///< a Fusion, which says which calls may share a batch; only for a call
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< the size of the tensor, which limits the size of a batch
-    std::uint32_t uncounted = 0;   ///< on several hosts: how many ranks an average does not count
+    std::uint32_t uncounted = 0;   ///< how many ranks an average does not count; only in a set on several hosts
 };
 
 enum class SlotState : std::uint32_t {
@@ -367,18 +369,18 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t slot = kNoSlot;  ///< only in a resolve request
     std::uint32_t name_bytes = 0;
     std::uint64_t generation = 0;  ///< only in a resolve request
-    /// only in a resolve request: how many uses of the slot were counted, including this one
+    /// how many uses of the slot were counted, including this one; only in a resolve request
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
-    /// For a handled record: the log position after the entry that answers the record; 0 if no entry answers it. The
-    /// registrar writes this field.
+    /// The log position after the entry that answers the record; 0 if no entry answers it. The registrar writes this
+    /// field when it has handled the record.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
-    std::int64_t splits[base::kMaxLocalRanks] = {};  ///< for an alltoall or a scatter: the number of rows for each
-                                                     ///< member
-    std::array<char, kSiteBytes> site{};             ///< the call site; only in an announce request of a set with call
-                                                     ///< sites
+    /// the number of rows for each member; only for an alltoall or a scatter
+    std::int64_t splits[base::kMaxLocalRanks] = {};
+    std::array<char, kSiteBytes> site{};  ///< the call site; only in an announce request of a set with call
+                                          ///< sites
 
     /// The member that posts the record calls this. The stall monitor may read the record at the same time in
     /// pending_name(), so this function stores `kind` atomically. The store is a release, so a monitor that sees the
@@ -456,7 +458,7 @@ struct alignas(base::kCacheLine) Cursor {
     /// number. Only set_step() and step_of() access it.
     std::uint32_t step = ProtocolStep::kNone;
 
-    // For the stall monitor: the operation that the member finished last. The lower 32 bits hold the slot + 1, the
+    // The operation that the member finished last, for the stall monitor. The lower 32 bits hold the slot + 1, the
     // upper 32 bits the generation. 0: none, or the operation's slot no longer belongs to its name.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
     /// The value of `finished` when the member's background thread last saw a change, and the time of that check.
@@ -476,9 +478,10 @@ template <class Atomics>
 struct SetHeader {
     // All members often read the following fields, and rarely write them.
     alignas(base::kCacheLine) NegotiationExtent extent;
-    typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0: a member has shut down
+    typename Atomics::template Atomic<std::uint64_t> shut_down{0};       ///< not 0 if a member has shut down
     typename Atomics::template Atomic<std::int32_t> first_shut_down{0};  ///< the job's rank that began the shutdown
-    typename Atomics::template Atomic<std::uint32_t> high_slot{0};       ///< slots from this number on were never used
+    /// the lowest number of a slot that was never used
+    typename Atomics::template Atomic<std::uint32_t> high_slot{0};
 
     /// One bit per member: the member has joined (docs/design/0005-join.md). The member sets its bit; the registrar
     /// clears it.
@@ -513,7 +516,7 @@ struct SetHeader {
     std::uint32_t retired_count = 0;
     std::uint32_t clock_hand = 0;
     std::uint32_t tombstones = 0;
-    std::uint32_t closing = 0;  ///< a *closing* entry is in the log: no more calls are appended
+    std::uint32_t closing = 0;  ///< not 0 if the log has a *closing* entry; no more calls are appended after it
     std::uint32_t closed = 0;
     std::uint32_t refusals = 0;  ///< number of refused names; at most extent.refusals()
     /// The log position at which no idle slot was found. Until the log grows, no slot can become idle.

@@ -70,8 +70,8 @@ struct ValueOfRanks {
     std::vector<std::int32_t> ranks;
 };
 
-/// For example "ranks 0-2: [3, 4]; rank 3: [3, 5]". The value of the lowest rank comes first. The result is "" if all
-/// ranks agree.
+/// Returns a text such as "ranks 0-2: [3, 4]; rank 3: [3, 5]". The value of the lowest rank comes first. The result is
+/// "" if all ranks agree.
 std::string differing_values(const Field& field, std::span<const MetadataOfRanks> groups) {
     std::map<std::string, std::vector<std::int32_t>> ranks_of;
     for (const MetadataOfRanks& group : groups) {

@@ -24,14 +24,14 @@ struct Metadata {
 
     std::uint8_t operation = 0;  ///< collectives::Operation
     std::uint8_t dtype = 0;      ///< DType
-    std::uint8_t reduce_op = 0;  ///< ReduceOp; 0 if the operation has none
+    std::uint8_t reduce_op = 0;  ///< a ReduceOp; 0 if the operation has none
     std::uint8_t ndim = 0;
     std::int32_t root = 0;          ///< 0 if the operation has none
     std::int32_t process_set = 0;   ///< id
     std::uint16_t compression = 0;  ///< Compression
-    /// 1: the caller gave a root that is not a rank of the set; in this case, `root` is the caller's number
+    /// 1 if the caller gave a root that is not a rank of the set; `root` is then the number that the caller gave
     std::uint8_t root_is_foreign = 0;
-    std::uint8_t device = 0;  ///< DeviceType: where the tensors are; or kRowsOfDevice
+    std::uint8_t device = 0;  ///< a DeviceType, which says where the tensors are, or kRowsOfDevice
     double prescale = 1.0;
     double postscale = 1.0;
     std::int64_t shape[RUEDA_MAX_DIMENSIONS] = {};  ///< `ndim` extents, then zeros
@@ -54,7 +54,7 @@ inline constexpr std::uint8_t kRowsOfDevice = 2;
 /// A hash of all fields, for unnamed operations.
 [[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
 
-/// The size of the tensor in bytes; if the first dimension may differ between ranks, the size of one row.
+/// The size of the tensor in bytes. If the first dimension may differ between ranks, the size of one row.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
 /// The reduction that the metadata describe. The caller sets the divisor.
@@ -119,7 +119,7 @@ struct MetadataOfRanks {
 /// made one call too many or too few has an entirely different operation under this number.
 [[nodiscard]] Status mismatch_of_unnamed(std::uint64_t call, std::vector<MetadataOfRanks> groups,
                                          std::span<const std::int32_t> job_ranks = {});
-/// For example "the 17th unnamed operation of this process set".
+/// Returns a text such as "the 17th unnamed operation of this process set".
 [[nodiscard]] std::string describe_unnamed(std::uint64_t call);
 /// Whether one rank (the root) has a special role in the operation.
 [[nodiscard]] bool has_root(collectives::Operation operation);

@@ -280,8 +280,9 @@ private:
         std::uint64_t name_hash;
         std::array<char, RUEDA_MAX_NAME + 1> text;
         PlaceContent place;
-        std::array<std::int64_t, base::kMaxLocalRanks> splits;  // only for an alltoall or a scatter
-        std::array<char, kSiteBytes> site;                      // for announce
+        // the rows for each member; only for an alltoall or a scatter
+        std::array<std::int64_t, base::kMaxLocalRanks> splits;
+        std::array<char, kSiteBytes> site;  // for announce
 
         explicit Request(const Record& record)
             : kind(static_cast<RequestKind>(copy_once(record.kind))),
@@ -787,8 +788,8 @@ private:
             const std::uint64_t word =
                 memory_.arrivals(slot).count.fetch_or(ArrivalCount::kRetired, std::memory_order_acq_rel);
             const std::uint64_t arrivals = ArrivalCount::arrivals(word);
-            // On several hosts, an operation that all ranks of this host have announced may still lack its call. Such
-            // an operation fails too.
+            // On several hosts, an operation may still lack its call although all ranks of this host have announced it.
+            // Such an operation fails too.
             const bool uncalled =
                 superior_ != nullptr && arrivals != memory_.arrivals(slot).called.load(std::memory_order_relaxed);
             if (state == SlotState::first_sight || arrivals % memory_.extent().members != 0 || uncalled) {

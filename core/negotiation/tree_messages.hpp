@@ -107,20 +107,21 @@ inline constexpr std::int64_t kJoinedRows = -1;
 /// gets requests (kind `wanted`) between the decisions.
 struct Decision {
     DecisionKind kind = DecisionKind::call;
-    bool ends_batch = false;            ///< for a call: this is the last call of its batch
+    bool ends_batch = false;            ///< whether this is the last call of its batch; only for a call
     std::uint64_t id = 0;               ///< the number of a named tensor; 0: the tensor never got a number
     std::string name;                   ///< set only if some host announced the tensor by its name
     std::optional<std::uint64_t> call;  ///< the number of an operation without a name
     std::uint8_t operation = 0;         ///< for a call: collectives::Operation
-    std::uint64_t bytes = 0;            ///< for a call: bytes_of(metadata)
-    /// For a call of an operation of variable size: the first dimension of each rank's tensor. For `disagreed`: if some
-    /// ranks announced groups under this name, the numbers of members of these groups, each number once.
+    std::uint64_t bytes = 0;            ///< bytes_of(metadata); only for a call
+    /// The content depends on the decision. A call of an operation of variable size has the first dimension of each
+    /// rank's tensor. `disagreed` has the numbers of members of the groups that ranks announced under this name, each
+    /// number once.
     std::vector<std::int64_t> rows;
     std::string text;                ///< the text of the error, for `disagreed`, `lacks_joined` and `impossible`
-    ErrorCode code = ErrorCode::ok;  ///< for `impossible`: a code for which is_refusal() is true
+    ErrorCode code = ErrorCode::ok;  ///< a code for which is_refusal() is true; only for `impossible`
     std::int32_t rank = 0;           ///< for `closing` and `all_joined`
-    std::uint32_t uncounted = 0;     ///< for a call: how many ranks an average does not count
-    /// For a call: the metadata. Set only if all ranks of some host have joined, because the ranks of that host may not
+    std::uint32_t uncounted = 0;     ///< how many ranks an average does not count; only for a call
+    /// The metadata of a call. Set only if all ranks of some host have joined, because the ranks of that host may not
     /// know the metadata.
     std::optional<Metadata> metadata;
 };

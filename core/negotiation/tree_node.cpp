@@ -292,10 +292,10 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// A contributor is this host, or a child with its subtree. Asks the contributors that have joined to announce a tensor
-/// that other contributors have announced. The joined contributors get the request after all decisions that were made
-/// so far, because the other contributors knew these decisions when they announced the tensor. The request comes before
-/// the decision about the tensor.
+/// Asks the contributors (this host, and each child with its subtree) that have joined to announce a tensor that other
+/// contributors have announced. The joined contributors get the request after all decisions that were made so far,
+/// because the other contributors knew these decisions when they announced the tensor. The request comes before the
+/// decision about the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();

@@ -38,8 +38,8 @@ public:
         std::uint32_t host = 0;
         TreeShape shape;
         std::vector<std::int32_t> host_of;  ///< for each rank: its host
-        /// for each rank of the set: its number in the job, which error messages show; empty if both numbers are the
-        /// same
+        /// indexed by rank of the set: the rank's number in the job, which error messages show; empty if the numbers
+        /// are the same
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         /// while this many batches are decided and not yet executed, the root decides no further batch
@@ -81,9 +81,10 @@ public:
     /// decisions in between. A decision of kind `wanted` contains a name or a call number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
-    /// For stall reports: a tensor that this host or its subtree has announced, and on which the root has not decided
-    /// yet. `missing_hosts` are the hosts that have not announced it. If a child has not announced the tensor, all
-    /// hosts of the child's subtree are listed, because only the child knows which of these hosts have announced it.
+    /// A tensor that this host or its subtree has announced, and on which the root has not decided yet. Stall reports
+    /// show such tensors. `missing_hosts` are the hosts that have not announced it. If a child has not announced the
+    /// tensor, all hosts of the child's subtree are listed, because only the child knows which of these hosts have
+    /// announced it.
     struct Pending {
         std::string name;  ///< "" if the operation has no name
         std::vector<std::uint32_t> missing_hosts;
@@ -103,8 +104,8 @@ private:
     struct Entry {
         std::uint64_t order = 0;         ///< entries are numbered in the order in which they were created; the first
                                          ///< announcement of a tensor creates its entry
-        std::vector<std::uint32_t> who;  ///< contributors, in the order in which they announced
-        bool by_name = false;            ///< some contributor announced the tensor by its name
+        std::vector<std::uint32_t> who;  ///< contributors, in the order in which they announced the tensor
+        bool by_name = false;            ///< whether some contributor announced the tensor by its name
         std::uint64_t id = 0;            ///< the tensor's id, if some contributor announced by id
         std::vector<Claim> claims;       ///< the claims of the contributors; empty while no contributor has made one
         std::vector<HostRows> rows;
@@ -180,7 +181,7 @@ private:
     std::size_t most_bytes_ = 0;                            ///< maximum length of a message
     std::vector<Contributor> contributors_;                 ///< this host, then its children in order
     std::vector<std::uint32_t> contributor_of_;             ///< for each host: its contributor
-    std::vector<std::uint32_t> ranks_on_;                   ///< for each host: the number of its ranks
+    std::vector<std::uint32_t> ranks_on_;                   ///< indexed by host: the number of the host's ranks
     std::optional<TreeRoot> root_;                          ///< only on the root
     std::unordered_map<std::uint64_t, std::string> names_;  ///< by id
     std::unordered_map<std::string, Entry> pending_;

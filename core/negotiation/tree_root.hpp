@@ -20,10 +20,10 @@ namespace rueda::core {
 class TreeRoot {
 public:
     struct Options {
-        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< for each host: its ranks in ascending order
+        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< indexed by host: the host's ranks in ascending order
         std::uint32_t ranks = 0;
-        /// for each rank of the set: its number in the job, which error messages show; empty if both numbers are the
-        /// same
+        /// indexed by rank of the set: the rank's number in the job, which error messages show; empty if the numbers
+        /// are the same
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
@@ -95,7 +95,7 @@ private:
     std::uint64_t executed_ = 0;
     std::uint64_t closed_hosts_ = 0;
     std::uint64_t settled_hosts_ = 0;
-    std::int32_t last_joined_ = 0;  ///< valid after a rank has joined
+    std::int32_t last_joined_ = 0;  ///< the rank that joined last; valid only after a rank has joined
     bool closing_ = false;
 };
 

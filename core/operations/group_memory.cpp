@@ -32,9 +32,9 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
 }
 
 /// Helps to find overlaps in a list of extents that is sorted by where the extents begin. Of the extents so far, this
-/// class keeps two: extent A, which ends last, and extent B, which ends last among the extents of the members other
-/// than A's. The next extent is compared only with A and B. It overlaps an earlier extent of another member if it
-/// begins before the end of A or B, and belongs to another member than that one.
+/// class keeps two. Extent A is the one that ends last. Extent B ends last among the extents of all members except A's
+/// member. The next extent is compared only with A and B. It overlaps an earlier extent of another member if A or B
+/// belongs to another member and ends after the beginning of the next extent.
 class Furthest {
 public:
     [[nodiscard]] const Extent* overlapping(const Extent& extent) const {

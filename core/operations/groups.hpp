@@ -18,13 +18,14 @@ namespace rueda::core {
 /// are checked against this limit.
 inline constexpr std::size_t kMostGroupMembers = 1'000'000;
 
-/// For example "layer1_2of3" for the second of three members. `index` counts from 0.
+/// Returns the name of a member, for example "layer1_2of3" for the second of three members. `index` counts from 0.
 [[nodiscard]] std::string name_of_member(std::string_view group, std::size_t index, std::size_t count);
 /// Fills in the operation in which the ranks compare their numbers of members. The operation has the group's own name,
 /// so Rueda notices it if a rank uses this name for another operation. `request` must be empty.
 void make_count(std::size_t count, std::int32_t process_set, Request& request);
 
-/// For example "ranks 0, 1: 3; rank 2: 2". The number of the lowest rank comes first.
+/// Returns a text such as "ranks 0, 1: 3; rank 2: 2", which gives each rank's number of members. The number of the
+/// lowest rank comes first.
 [[nodiscard]] std::string describe_counts(const std::map<std::int64_t, std::vector<std::int32_t>>& ranks_of);
 
 }  // namespace rueda::core

@@ -51,7 +51,7 @@ namespace rueda::core {
 /// If `splits` is null, every rank gets equally many rows.
 [[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                    const rueda_tensor* out, int size, const rueda_options& options, Request& request);
-/// For an operation of variable size: checks that the caller's output matches what all ranks announced. `rows` is the
+/// Checks that the caller's output of an operation of variable size matches what all ranks announced. `rows` is the
 /// number of rows of the result. For an allgather, `rows_before` of them come before this rank's rows.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);

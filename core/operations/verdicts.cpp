@@ -49,14 +49,14 @@ std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Wor
     return std::nullopt;
 }
 
-/// For example "rank 2: NaN at element 17".
+/// Returns a text such as "rank 2: NaN at element 17".
 std::string not_finite_text(const VerdictOfRank& found) {
     return fmt::format("rank {}: {} at element {}", found.rank,
                        found.verdict.kind == Verdict::Kind::infinite ? "infinity" : "NaN", found.verdict.value);
 }
 
-/// For example "ranks 0, 1: 00ff…; rank 2: 17ab…". The checksum of the lowest rank comes first. The result is "" if all
-/// checksums are equal.
+/// Returns a text such as "ranks 0, 1: 00ff…; rank 2: 17ab…". The checksum of the lowest rank comes first. The result
+/// is "" if all checksums are equal.
 std::string differing_checksums(std::span<const VerdictOfRank> verdicts) {
     std::map<std::uint64_t, std::vector<std::int32_t>> ranks_of;
     for (const VerdictOfRank& one : verdicts) {

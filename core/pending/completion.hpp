@@ -64,8 +64,8 @@ public:
     }
     [[nodiscard]] bool done() const { return remaining_.load(std::memory_order_seq_cst) == 0; }
 
-    /// For an operation on tensors in device memory: sets the number of its members (the tensors of a group). Each of
-    /// them will be launched or will fail. Call this before the operation is started.
+    /// Sets the number of members (the tensors of a group) of an operation on tensors in device memory. Each member
+    /// will be launched or will fail. Call this before the operation is started.
     void expect_launches(std::uint32_t members) {
         is_on_device_ = true;
         unlaunched_.store(members, std::memory_order_relaxed);
@@ -113,11 +113,11 @@ public:
         return member == 0 ? output_ : other_outputs_[member - 1];
     }
     [[nodiscard]] std::size_t outputs() const { return other_outputs_.size() + 1; }
-    /// for an alltoall or a gather: the number of rows that came from each member
+    /// the number of rows that came from each member; only for an alltoall or a gather
     std::vector<std::int64_t> received_splits;
-    std::int32_t joined_last = -1;  ///< for a join: the number, in the job, of the rank that joined last
-    std::int32_t sender = -1;       ///< for a receive: the number, in the job, of the rank that sent the message
-    /// for a send or a receive: the number of the operation's record in the flight recorder
+    std::int32_t joined_last = -1;  ///< the rank that joined last, as a rank of the job; only for a join
+    std::int32_t sender = -1;       ///< the sender of the message, as a rank of the job; only for a receive
+    /// the number of the operation's record in the flight recorder; only for a send or a receive
     std::uint64_t message_record = base::RecorderWriter::kNone;
     /// true for a join: the thread that waits for it drives progress only for other ranks (see Engine::Haste)
     bool is_join = false;

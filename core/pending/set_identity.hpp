@@ -22,7 +22,7 @@ struct SetIdentity {
     [[nodiscard]] bool is_world() const { return id == 0; }
     /// The number of a rank of the job in the set; empty if the rank is not a member.
     [[nodiscard]] std::optional<int> member_of(int job_rank) const;
-    /// For example "process set 2 (ranks 0, 3)".
+    /// Returns a text such as "process set 2 (ranks 0, 3)".
     [[nodiscard]] std::string describe() const;
     /// The text with which error messages about this set begin; "" for the world.
     [[nodiscard]] std::string title() const { return is_world() ? "" : describe() + ": "; }

@@ -79,7 +79,8 @@ void TensorTable::release() {
         std::vector<std::uint32_t>().swap(free_tickets_);
         return;
     }
-    // the remaining entries are those that a TensorSlot holds; they lose their slots, but keep their tickets
+    // A TensorSlot holds each of the remaining entries. These entries lose their slots, but keep their tickets (the
+    // numbers that identify their announcements in the log).
     for (auto& [name, entry] : by_name_) {
         entry->slot = kNoSlot;
     }

@@ -51,33 +51,34 @@ struct Request {
     std::byte* output = nullptr;
     /// the number of elements; for an operation of variable size, the number of elements of one row
     std::uint64_t count = 0;
-    std::int64_t first_dimension = 0;  ///< for an operation of variable size: the number of rows of the input
-    std::vector<std::int64_t> splits;  ///< for an alltoall or a scatter: the number of rows for each member
-    /// For operations of variable size except reducescatter: the number of rows of the caller's output. Empty if Rueda
-    /// allocates the output.
+    std::int64_t first_dimension = 0;  ///< the number of rows of the input; only for an operation of variable size
+    std::vector<std::int64_t> splits;  ///< the number of rows for each member; only for an alltoall or a scatter
+    /// The number of rows of the caller's output; empty if Rueda allocates the output. Only for operations of variable
+    /// size except reducescatter.
     std::optional<std::int64_t> output_rows;
-    std::uint32_t member = 0;  ///< for a member of a group: the index of its output in the Completion
+    std::uint32_t member = 0;  ///< the index of the output in the Completion; only for a member of a group
     /// The compression that the caller's options ask for. The compression that is used is in the metadata, and may come
     /// from the setting instead.
     std::int32_t asked_compression = 0;
-    bool is_refused = false;  ///< the operation is impossible (is_possible()) and has no elements; it is announced
-                              ///< so that all ranks get the error
+    /// whether the operation is impossible (is_possible()); it then has no elements, and is announced only so that all
+    /// ranks get the error
+    bool is_refused = false;
     std::int32_t source_line = 0;
     /// the source line of the call; null unless call sites are recorded (RUEDA_CALL_SITES)
     const char* source_file = nullptr;
     std::shared_ptr<const DeviceUse> device;  ///< the device and the stream; null if the tensors are in the CPU's
                                               ///< memory
 
-    /// The size of `count` elements: of the tensor, or of one row.
+    /// The size in bytes of `count` elements, which are the whole tensor or one row of it.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }
 };
 
 /// A name that this rank knows, with the operation that is pending under this name, if any. At most one is pending.
 struct TensorEntry {
-    std::string name;  ///< empty for an operation without a name
+    std::string name;  ///< the name of the tensor; empty for an operation without a name
     std::uint64_t name_hash = 0;
 
-    // The following members are used under the enqueue lock, except where a comment names another rule.
+    // The following fields are used under the enqueue lock, except where a comment names another rule.
 
     /// the slot (number) of the name; kNoSlot if the next announcement must contain the name and all metadata
     std::uint32_t slot = kNoSlot;
@@ -85,22 +86,24 @@ struct TensorEntry {
     std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
     /// identifies the announcements by this name in the log; valid while this rank knows the name
     std::uint32_t ticket = 0;
-    /// `request` was found equal to `agreed`, and neither of the two has changed since then
+    /// whether `request` was found equal to `agreed`, and neither of the two has changed since then
     bool known_to_agree = false;
-    /// This rank has joined and contributes nothing to the pending operation, which another rank started.
+    /// Whether this rank announced the pending operation only because it has joined: another rank started the
+    /// operation, and this rank contributes nothing.
     bool stands_in = false;
-    bool is_counted = true;  ///< if `stands_in`: averages count this rank
-    /// If `stands_in`: other hosts announced the operation. It is possible that no other rank of this host has
-    /// announced it.
+    bool is_counted = true;  ///< whether averages count this rank; only if `stands_in` is true
+    /// Whether other hosts announced the operation; only if `stands_in` is true. It is possible that no other rank of
+    /// this host has announced the operation.
     bool asked_for = false;
     /// true while the operation is announced by name and the log does not contain the answer yet
     bool in_full = false;
     TensorEntry* next = nullptr;  ///< the next entry in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
-    /// the operation is a member of a group, and waits until the log has called the operation that announces the number
-    /// of members
+    /// whether the operation is a member of a group and waits until the log has called the operation that announces the
+    /// number of members
     bool is_held = false;
-    /// If this operation announces a group's number of members: the first member of the group that must wait (is_held).
+    /// The first member of the group that must wait (is_held); only in the operation that announces the group's number
+    /// of members.
     TensorEntry* held = nullptr;
 
     /// The number of this operation among the operations in this slot. A thread writes it under the enqueue lock. The
@@ -128,7 +131,7 @@ struct TensorEntry {
     /// The number of the name in the flight recorder.
     std::uint64_t recorded_name = 0;
 
-    // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these members. Exception:
+    // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these fields. Exception:
     // submit() also writes `finding`, together with `request`.
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
     /// If set, this operation compares the ranks' findings about another operation. The pointer points to the entry of
@@ -222,7 +225,7 @@ private:
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    // this vector has capacity for all tickets, so that forgetting a name allocates no memory
+    // this vector has capacity for the tickets of all names, so that forgetting a name allocates no memory
     std::vector<std::uint32_t> free_tickets_;
 };
 

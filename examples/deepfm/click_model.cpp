@@ -54,7 +54,8 @@ Click ClickModel::draw(rueda::training::Random& random) const {
         number = static_cast<std::int32_t>(random.below(1000));
     }
     for (std::size_t field = 0; field < click.ids.size(); ++field) {
-        // exp() returns at least 1 and less than the size of the vocabulary. Small values are the most probable.
+        // The result of exp() is at least 1 and less than the size of the vocabulary. Small results are the most
+        // probable.
         const auto power = static_cast<std::int64_t>(std::exp(random.uniform() * log_vocabulary_));
         click.ids[field] = kNumbers + static_cast<std::int64_t>(field) * vocabulary_ + std::min(power, vocabulary_) - 1;
     }

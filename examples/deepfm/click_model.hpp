@@ -16,7 +16,7 @@ struct Click {
     std::array<std::int32_t, kNumbers> thousandths{};  ///< the numbers × 1000, from 0 to 999
     std::array<std::int64_t, kCategories> ids{};       ///< the ids of the categories; see schema.hpp
     double logit = 0.0;                                ///< the logit of the true probability of a click
-    bool clicked = false;                              ///< the label: true with the true probability of a click
+    bool clicked = false;                              ///< the label, drawn with the true probability of a click
 };
 
 /// The random process that makes the synthetic data. The true logit is a sum that DeepFM can learn: an effect of each

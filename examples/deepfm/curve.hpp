@@ -10,7 +10,7 @@
 namespace deepfm {
 
 /// Writes the loss of each step as a CSV file with the columns step, epoch and loss. A failure to write does not stop
-/// the training: close() reports it at the end. An object without a file ignores the calls.
+/// the training: close() reports it at the end. Without a file, all functions do nothing.
 class Curve {
 public:
     /// Opens the file. If the run begins at step 0, an old curve in the file is replaced. Otherwise the rows of the

@@ -38,7 +38,7 @@ class OnednnMath final : public DenseMath {
 public:
     void forward(const Matrix& input, const Layer& layer, Matrix& output) const override {
         output.resize(input.rows(), layer.weights.cols());
-        output.rowwise() = layer.bias;  // multiply() adds the product to it
+        output.rowwise() = layer.bias;  // multiply() adds the product to these biases
         multiply({'N', input.data(), input.cols()}, {'N', layer.weights.data(), layer.weights.cols()}, 1.0F,
                  output.data(), {output.rows(), output.cols(), input.cols()});
     }
@@ -60,7 +60,7 @@ private:
     struct Factor {
         char transposed;  ///< 'T' or 'N'
         const float* data;
-        Eigen::Index columns;  ///< of the matrix in memory
+        Eigen::Index columns;  ///< the number of columns of the matrix in memory
     };
     struct Extents {
         Eigen::Index rows;

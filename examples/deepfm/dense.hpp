@@ -23,8 +23,8 @@ struct Layer {
 };
 
 /// What one replica of the model computes for a dense layer. The gradients are in resident memory, where the ranks of a
-/// host reduce those of replica 0 in place. The other replicas do not need this memory, and have it only because all
-/// replicas have the same type.
+/// host reduce those of replica 0 in place. The other replicas use resident memory only because all replicas have the
+/// same type.
 struct LayerResults {
     explicit LayerResults(const Layer& layer)
         : weights_gradient(layer.weights.rows(), layer.weights.cols()), bias_gradient(1, layer.bias.cols()) {}
@@ -53,7 +53,7 @@ public:
     virtual void backward_input(const Matrix& slope, const Layer& layer, Matrix& input_slope) const = 0;
 };
 
-/// Throws rueda::InvalidArgument if the program was built without the library.
+/// Throws rueda::InvalidArgument if the program was built without `library`.
 [[nodiscard]] std::shared_ptr<const DenseMath> make_dense_math(DenseLibrary library);
 
 /// Returns a random number from −bound to bound.

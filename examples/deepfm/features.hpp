@@ -17,7 +17,7 @@ namespace deepfm {
 /// fields.
 struct Samples {
     std::vector<float> labels;      ///< 0 or 1
-    std::vector<std::int64_t> ids;  ///< from 0 to the number of features − 1
+    std::vector<std::int64_t> ids;  ///< each id is from 0 to the number of features − 1
     std::vector<float> values;
 
     [[nodiscard]] std::int64_t rows() const noexcept { return static_cast<std::int64_t>(labels.size()); }
@@ -33,7 +33,7 @@ struct Input {
     std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
     bool fifos = false;
     std::int64_t lanes = 1;  ///< the number of lanes into which files are divided; with `fifos`, each FIFO is a lane
-    std::int64_t malformed_limit = 0;  ///< up to this number of malformed records is left out
+    std::int64_t malformed_limit = 0;  ///< the largest number of malformed records that are left out in an epoch
     std::string format =
         "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first file's name contains ".tfrecord"
 };
@@ -45,13 +45,14 @@ struct Input {
 void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features);
 
 /// Reads one sample of each file of `input`, and checks it. So a file of another format is noticed before the training.
-/// Throws InvalidArgument if a sample is wrong, or if no file has a sample. `option` names the option for the message.
+/// Throws InvalidArgument if a sample is wrong, or if no file has a sample. `option` is the command-line option that
+/// the error message names.
 void check_first_samples(const Input& input, std::int64_t features, const std::string& option);
 
 /// Returns a text for messages that names what a rank reads in an epoch: its FIFOs, or the patterns of the files.
 std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch);
 
-/// Copies the samples `rows` of a batch from a pipeline that set_input() has prepared.
+/// Copies the rows `rows` of a batch to `samples`. The batch comes from a pipeline that set_input() has prepared.
 void copy_samples(const rueda::data::Batch& batch, rueda::training::Range rows, Samples& samples);
 
 }  // namespace deepfm

@@ -192,8 +192,8 @@ void generate(const Options& options) {
     make_folder(options.folder);
     check_folder(options);
     const ClickModel model(options.seed, options.vocabulary);
-    constexpr std::uint64_t kTestStreams = 1U << 20U;  // the test files' first random stream; larger than the number of
-                                                       // training files, so no stream is used twice
+    constexpr std::uint64_t kTestStreams = 1U << 20U;  // the number of the first test file's random stream; there are
+                                                       // fewer training files, so no stream is used twice
     write_part(options, model, "train", options.rows, options.files, 0, false);
     std::vector<Weighted> samples =
         write_part(options, model, "test", options.test_rows, options.test_files, kTestStreams, true);

@@ -50,7 +50,7 @@ public:
     ~Pending() {
         try {
             handle.wait();
-        } catch (const rueda::Error&) {  // no operation was started, or the program ends with another error anyway
+        } catch (const rueda::Error&) {  // ignored: no operation was started, or another error ends the program
         }
     }
 

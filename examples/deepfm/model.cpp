@@ -191,7 +191,7 @@ void DeepFm::backward_embeddings(const Samples& samples, std::span<const float> 
             float* const gradient = row_sums_.row(*id);
             gradient[0] += slope * *value;
             for (std::int64_t k = 0; k < embedding_; ++k) {
-                // The first summand comes from the products with all other fields, the second from the dense part.
+                // slope * (sum − input) comes from the products with all other fields, input_slope from the dense part.
                 gradient[1 + k] += *value * (slope * (sum[k] - input[k]) + input_slope[k]);
             }
             input += embedding_;

@@ -106,7 +106,7 @@ def open_training(given: argparse.Namespace, state: Mapping[str, str] | None) ->
             raise rueda.InvalidArgument(f"--fifo with {hvd.size()} ranks needs a multiple of this number of FIFOs, but there "
                                         f"are {lanes}; give one FIFO for each rank")  # fmt: skip
         for path in paths:
-            # If the writer opens a FIFO again before the reader has seen its end, the reader takes two epochs for one.
+            # If the writer opens a FIFO again before the reader has seen its end, the reader sees only one epoch.
             if given.epochs > 1 and "{epoch}" not in path:
                 raise rueda.InvalidArgument(f"--fifo with --epochs {given.epochs} needs a FIFO for each epoch, but '{path}' "
                                             "has no {epoch}, which stands for the number of the epoch; add it, or set "

@@ -29,7 +29,7 @@ struct Images {
 struct DataSet {
     Images training;
     Images held_out;       ///< a fifth of the images, which training never uses
-    std::string checksum;  ///< CRC-32 of the file's text, by which a resumed run notices other data
+    std::string checksum;  ///< CRC-32 of the file's text; a resumed run compares it to notice other data
 };
 
 /// Reads a plain or gzipped file. Each line has 64 pixels (0 to 16) and a label (0 to 9), separated by commas. The

@@ -67,7 +67,7 @@ public:
     Numbers& operator=(const Numbers&) = delete;
 
     [[nodiscard]] float* data() const { return reinterpret_cast<float*>(address_); }
-    /// Gets memory for this many numbers. The numbers that were in the memory before may be lost.
+    /// Makes room for `count` numbers. The numbers that the object had before may be lost.
     void resize(std::size_t count) {
         if (count > capacity_) {
             release();
@@ -126,7 +126,7 @@ private:
     CudnnObject tensor_ = nullptr;
 };
 
-/// A parameter on the GPU. `host` has its name, its shape, and the memory for checkpoints.
+/// A parameter on the GPU. `host` has the parameter's name and shape, and the memory for its checkpoints.
 class GpuParameter {
 public:
     GpuParameter(const Gpu& gpu, Parameter& host)
@@ -137,13 +137,13 @@ public:
     }
     GpuParameter(const GpuParameter&) = delete;
     GpuParameter& operator=(const GpuParameter&) = delete;
-    /// Waits, also after an exception, because Rueda uses the gradient until the operation has completed.
+    /// Waits for the allreduce of the gradient, also after an exception, because Rueda uses the gradient until then.
     ~GpuParameter() {
         try {
             if (!pending_.empty()) {
                 pending_.wait();
             }
-        } catch (const rueda::Error&) {  // update() has already thrown this error
+        } catch (const rueda::Error&) {  // ignored: update() has already thrown this error
         }
     }
 

@@ -91,7 +91,7 @@ private:
 /// The loss: softmax and cross-entropy.
 struct Loss {
     double sum = 0.0;          ///< sum over the images
-    std::vector<float> slope;  ///< slope of sum × scale with respect to the logits
+    std::vector<float> slope;  ///< slope of sum × scale with respect to the logits; for `scale` see softmax_loss()
 };
 Loss softmax_loss(const std::vector<float>& logits, std::span<const std::int32_t> labels, double scale);
 

@@ -21,11 +21,11 @@ public:
         : shape_(shape), numbers_(static_cast<std::size_t>(shape.elements())), slot_(name) {}
     Summed(Summed&&) noexcept = default;
     Summed& operator=(Summed&&) = delete;
-    /// Waits, also after an exception, because Rueda uses the numbers until the operation has completed.
+    /// Waits for the allreduce of the numbers, also after an exception, because Rueda uses the numbers until then.
     ~Summed() {
         try {
             pending_.wait();
-        } catch (const rueda::Error&) {  // the caller of wait() already got this error
+        } catch (const rueda::Error&) {  // ignored: the caller of wait() already got this error
         }
     }
 

@@ -43,7 +43,7 @@ typedef struct rueda_snapshot {
     size_t state_count;
     const char* values;  /**< texts of the program: a JSON object of strings, whose keys must not begin with "rueda.";
                             NULL: none */
-    double metric;       /**< a finite number; used only if has_metric is 1 */
+    double metric;       /**< the checkpoint's metric, a finite number; used only if has_metric is 1 */
     int32_t has_metric;  /**< 1 if the checkpoint has a metric, otherwise 0 */
     int32_t better;      /**< enum rueda_better_metric */
     int32_t max_to_keep; /**< the number of newest checkpoints that are kept, besides the best one; 1 or more */
@@ -163,8 +163,8 @@ typedef struct rueda_checkpoint_claim rueda_checkpoint_claim;
  * Claims the folder, which must exist, for this process, as rueda::training::CheckpointManager::claim() does. Returns
  * RUEDA_INVALID_ARGUMENT if another job saves into the folder; the message names its process. The caller must pass
  * `claim` to rueda_checkpoint_release. The end of the process ends the claim, too. `claim` receives NULL if this
- * process has claimed the folder before, or if the file system has no locks. In this case the caller should call the
- * function again at the next save.
+ * process has claimed the folder before, or if the file system has no locks. If `claim` is NULL, the caller should call
+ * the function again at the next save.
  */
 RUEDA_API int rueda_checkpoint_claim_folder(const char* folder, rueda_checkpoint_claim** claim);
 /** Ends a claim. NULL is allowed. */

@@ -153,7 +153,8 @@ RUEDA_API int rueda_data_vocabulary_freeze(rueda_data_vocabulary* vocabulary);
 /** Frees a vocabulary. Pipelines that use it keep their own reference. NULL is allowed. */
 RUEDA_API void rueda_data_vocabulary_close(rueda_data_vocabulary* vocabulary);
 
-/** A TFRecord file that is being written (rueda::data::TfrecordWriter). Threads: one at a time. */
+/** A TFRecord file that is being written (rueda::data::TfrecordWriter). Threads: one thread at a time may use an
+ * object. */
 typedef struct rueda_data_writer rueda_data_writer;
 
 /**
@@ -180,8 +181,8 @@ RUEDA_API void rueda_data_writer_release(rueda_data_writer* writer);
  * the same secret. `accepted` is 1 on the side that has accepted the connection, and 0 on the other side. `purpose` is
  * a text that must be the same on both sides. `sending_key` and `receiving_key` receive 32 bytes each: the keys for the
  * codes of later messages. The socket stays open, and belongs to the caller. After a failure the caller must close it.
- * Returns RUEDA_TIMEOUT if the other side sends no proof in time, RUEDA_INVALID_ARGUMENT if the other side does not
- * know the secret or is no process of Rueda, and RUEDA_UNSUPPORTED if the other side has ended the connection.
+ * Returns RUEDA_TIMEOUT if the other side sends no proof in time. Returns RUEDA_INVALID_ARGUMENT if the other side does
+ * not know the secret or is no process of Rueda. Returns RUEDA_UNSUPPORTED if it has ended the connection.
  */
 RUEDA_API int rueda_data_prove(int32_t socket, int32_t accepted, const char* secret, const char* purpose,
                                double timeout_seconds, unsigned char* sending_key, unsigned char* receiving_key);
@@ -194,14 +195,14 @@ typedef struct rueda_data_pinned rueda_data_pinned;
  * process cannot use a GPU, and RUEDA_RESOURCE_EXHAUSTED if the driver cannot pin the memory.
  */
 RUEDA_API int rueda_data_pin(void* memory, size_t bytes, int32_t device_index, rueda_data_pinned** pinned);
-/** Records that the GPU may still use the memory: until it has done all work that is in the stream now. A stream of
- * NULL is the legacy default stream. */
+/** Records that the GPU may use the memory until it has done all work that is in the stream now. If `stream` is NULL,
+ * this is the legacy default stream. */
 RUEDA_API int rueda_data_pinned_note_work(rueda_data_pinned* pinned, void* stream);
 /** Tells whether the device has done all work that rueda_data_pinned_note_work() has recorded. Does not wait. */
 RUEDA_API int rueda_data_pinned_is_idle(rueda_data_pinned* pinned, int32_t* idle);
 /**
  * Waits for the recorded work, but not longer than 5 s, and unregisters the memory. After a failure the device may
- * still use the memory, so the memory must then stay mapped. The object is freed in every case. NULL is allowed.
+ * still use the memory, so the memory must then stay mapped. `pinned` is freed in every case. NULL is allowed.
  */
 RUEDA_API int rueda_data_unpin(rueda_data_pinned* pinned);
 

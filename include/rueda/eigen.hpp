@@ -124,7 +124,7 @@ private:
     }
 
     std::unique_ptr<typename Plain::Scalar, Free> memory_;
-    std::unique_ptr<Map> map_;  // on the heap, because assigning to a Map would copy the elements
+    std::unique_ptr<Map> map_;  // a pointer, because assigning to a Map would copy the elements
 };
 
 }  // namespace rueda

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/** The replicas of one process. */
+/** A team: the replicas of one process. */
 typedef struct rueda_device_team rueda_device_team;
 
 /** The options of rueda_device_team_create. Initialise it with RUEDA_DEVICE_TEAM_INIT. */
@@ -41,32 +41,32 @@ typedef struct rueda_device_team_options {
     { sizeof(rueda_device_team_options), 0, NULL, 0, NULL, 0, 1.0, RUEDA_AVERAGE, 0 }
 
 /**
- * Makes the team. Allocates memory on the GPUs, for parts of the largest summed tensor. Returns RUEDA_UNSUPPORTED if
- * the process can use no GPU, or if Rueda has no kernels for this GPU. Needs rueda_init.
+ * Makes a team of the replicas of this process. Allocates memory on the GPUs, for parts of the largest summed tensor.
+ * Returns RUEDA_UNSUPPORTED if the process can use no GPU, or if Rueda has no kernels for this GPU. Needs rueda_init.
  */
 RUEDA_API int rueda_device_team_create(const rueda_device_team_options* options, rueda_device_team** team);
 /** Frees the team. The team's memory on the GPUs is freed when the GPUs have done the team's work. NULL is allowed. */
 RUEDA_API void rueda_device_team_free(rueda_device_team* team);
 /**
- * Writes the team's stream on the device of replica 0. Pass it in the options of an operation, so that the operation
- * begins after the team's sums. Then call rueda_wait_on_stream with this stream, so that later copies of the team begin
- * after the operation.
+ * Writes to `stream` the team's stream on the device of replica 0. Pass this stream in the options of an operation, so
+ * that the operation begins after the team's sums. Then call rueda_wait_on_stream with this stream, so that later
+ * copies of the team begin after the operation.
  */
 RUEDA_API int rueda_device_team_stream(const rueda_device_team* team, rueda_device_stream* stream);
 /**
- * Says that replica `replica` has put all work that writes its tensor `tensor` into the replica's stream. The call of
- * the last replica puts the work that computes the sum or average over all replicas into the team's streams, and writes
- * 1 to `is_summed`. The result replaces the tensor of replica 0. All other calls write 0 to `is_summed`. Until
- * rueda_device_team_join, the work of the replicas must not use the tensor.
+ * Says that replica `replica` has put all work that writes its tensor `tensor` into the replica's stream. When the last
+ * replica makes this call, the call starts the sum or average over all replicas in the team's streams, and writes 1 to
+ * `is_summed`. The result replaces the tensor of replica 0. The calls of the other replicas write 0 to `is_summed`.
+ * Until rueda_device_team_join, the work of the replicas must not use the tensor.
  */
 RUEDA_API int rueda_device_team_ready(rueda_device_team* team, size_t replica, size_t tensor, int* is_summed);
-/** Makes the team's later work wait for all work that is in the streams of the replicas now. */
+/** Makes all later work of the team wait for the work that is in the streams of the replicas now. */
 RUEDA_API int rueda_device_team_follow(rueda_device_team* team);
-/** Copies a tensor of replica 0 to all other replicas, after the work in the team's stream. */
+/** Copies a tensor of replica 0 to all other replicas. The copies begin after the work in the team's stream. */
 RUEDA_API int rueda_device_team_distribute(rueda_device_team* team, size_t tensor);
 /**
  * Makes later work in the streams of all replicas wait for the team's work. If only some replicas have called
- * rueda_device_team_ready for a tensor, these calls do not count any more.
+ * rueda_device_team_ready for a tensor, the team forgets these calls.
  */
 RUEDA_API int rueda_device_team_join(rueda_device_team* team);
 

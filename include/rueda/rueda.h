@@ -94,7 +94,7 @@ enum rueda_compression {
 typedef struct rueda_tensor {
     void* data;           /**< may be NULL if the shape has no elements */
     const int64_t* shape; /**< `ndim` extents; Rueda reads them only during the call */
-    int32_t ndim;         /**< 0 … RUEDA_MAX_DIMENSIONS; 0 means a scalar */
+    int32_t ndim;         /**< the number of dimensions, 0 … RUEDA_MAX_DIMENSIONS; 0 means a scalar */
     int32_t dtype;        /**< enum rueda_dtype */
 } rueda_tensor;
 
@@ -168,14 +168,15 @@ RUEDA_API const char* rueda_version(void);
 
 /**
  * Joins the other processes of the job. Collective. Without a launcher, the job is this process alone. If Rueda is
- * already initialised, the call does nothing. It may be called again after rueda_shutdown, unless the job was aborted.
+ * already initialised, rueda_init does nothing. It may be called again after rueda_shutdown, unless the job was
+ * aborted.
  */
 RUEDA_API int rueda_init(void);
 /**
- * Forms a job of some of the launched ranks. `count` is their number. Exactly these ranks must call the function, all
- * with the same list. Other ranks may form another job. The list may have any order; in the new job, the ranks are
- * numbered in ascending order of their old numbers. Returns RUEDA_INVALID_ARGUMENT if this process is not in the list,
- * or if the list names a rank twice or a rank that does not exist.
+ * Forms a job of some of the launched ranks. `count` is their number. Exactly these ranks must call
+ * rueda_init_ranks, all with the same list. Other ranks may form another job. The list may have any order; in the new
+ * job, the ranks are numbered in ascending order of their old numbers. Returns RUEDA_INVALID_ARGUMENT if this process
+ * is not in the list, or if the list names a rank twice or a rank that does not exist.
  */
 RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
 /**
@@ -184,11 +185,11 @@ RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
  * type depends on the MPI, and `communicator_size` is its size in bytes. Returns RUEDA_UNSUPPORTED if this process has
  * no MPI.
  *
- * If Rueda is already initialised, the call compares the communicators. If the new communicator has the same processes
- * in the same order, the call does nothing; otherwise the call returns RUEDA_INVALID_ARGUMENT. MPI itself must compare
- * the communicators, and Rueda's own thread may be inside MPI during the comparison. So the comparison needs
- * MPI_THREAD_MULTIPLE. If MPI provides a lower thread level, such a call returns RUEDA_UNSUPPORTED. If the job was
- * aborted, the call returns RUEDA_ABORTED.
+ * If Rueda is already initialised, rueda_init_communicator compares `communicator` with the job's communicator. If both
+ * have the same processes in the same order, the function does nothing; otherwise it returns RUEDA_INVALID_ARGUMENT.
+ * MPI itself must compare the communicators, and Rueda's own thread may be inside MPI during the comparison. So the
+ * comparison needs MPI_THREAD_MULTIPLE. If MPI provides a lower thread level, the function returns RUEDA_UNSUPPORTED.
+ * If the job was aborted, it returns RUEDA_ABORTED.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 
@@ -221,8 +222,8 @@ typedef struct rueda_init_options {
  * If they do not, or if only some ranks pass sets, all ranks return RUEDA_MISMATCH. If a set cannot be made, all ranks
  * return RUEDA_INVALID_ARGUMENT. In both cases Rueda is not initialised.
  *
- * If Rueda was already initialised, the call makes no sets. It writes the numbers of existing sets, and returns
- * RUEDA_INVALID_ARGUMENT for a set that does not exist.
+ * If Rueda was already initialised, rueda_init_with makes no process sets. It writes the numbers of the existing sets,
+ * and returns RUEDA_INVALID_ARGUMENT for a set that does not exist.
  */
 RUEDA_API int rueda_init_with(const rueda_init_options* options);
 /**
@@ -231,7 +232,7 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
  * has died. If Rueda is not initialised, the call does nothing. If a rank does not call the function, the other ranks
  * report that rank in the same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
  *
- * If the job was aborted before every rank had called the function, the function returns the code of the abort (usually
+ * If the job was aborted before every rank had called rueda_shutdown, it returns the code of the abort (usually
  * RUEDA_ABORTED) and the reason. If an earlier call on this rank has already reported the abort, this call does not
  * report it again. In both cases the rank has left the job.
  */
@@ -306,9 +307,9 @@ RUEDA_API int rueda_process_set_remove(int32_t process_set);
  */
 RUEDA_API int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
- * Makes this rank leave a set that rueda_process_set_add_among has made. The call does not wait for other ranks. The
+ * Makes this rank leave a set that rueda_process_set_add_among has made. Does not wait for other ranks. The
  * set's operations that are pending on this rank fail, except messages. A pending message is still delivered if its
- * receiver receives it. The other pending messages fail some time after all members have left. On members that are
+ * receiver receives it. Messages that are not received fail some time after all members have left. On members that are
  * still in the set, operations that need this rank fail. After all members have left, the set's memory is freed by the
  * next call of this function or of rueda_process_set_add_among, or at the end of the job.
  */
@@ -592,15 +593,15 @@ enum rueda_join_average {
 };
 
 /**
- * Call this on a rank that has fewer batches than other ranks and will start no more operations. The call blocks until
- * every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that joined last,
- * which is the same on all ranks.
+ * Call rueda_join on a rank that has fewer batches than other ranks and will start no more operations. rueda_join
+ * blocks until every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that
+ * joined last, which is the same on all ranks.
  *
- * Until all ranks have joined, allreduces and barriers of the other ranks work without this rank, in the world and in
- * all process sets that have this rank as a member. Operations that need data of every rank (broadcast, allgather,
- * alltoall, reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that this
- * rank announced before the call are executed as usual. Operations that it starts during the call are refused. Returns
- * RUEDA_ABORTED if a rank ends or shuts down instead of joining.
+ * From this call until all ranks have joined, the other ranks' allreduces and barriers work without this rank. This
+ * applies to the world and to all process sets that have this rank as a member. Operations that need data of every rank
+ * (broadcast, allgather, alltoall, reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all
+ * ranks. Operations that this rank announced before the call are executed as usual. Operations that it starts during
+ * the call are refused. Returns RUEDA_ABORTED if a rank ends or shuts down instead of joining.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
 RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
@@ -621,12 +622,12 @@ RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
  */
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /**
- * Waits until all ranks have called an operation on a GPU and all its work has been given to the GPU. Does not wait
- * until the GPU has done the work. Work that the caller puts into `stream` from now on waits for the operation's end.
- * The host can therefore go on while the operation runs. This function waits longer in two cases: if the tensors move
- * through the host's memory (docs/gpu.md), and for a send. In these cases it also waits until the ranks have done their
- * part on the host. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For
- * an operation in the CPU's memory, this function does the same as rueda_wait.
+ * Waits until all ranks have called an operation on a GPU, and the GPU has got all work of this operation. Does not
+ * wait until the GPU has done the work. Work that the caller puts into `stream` from now on waits for the operation's
+ * end. The host can therefore go on while the operation runs. This function waits longer in two cases: if the tensors
+ * move through the host's memory (docs/gpu.md), and for a send. In these cases it also waits until the ranks have done
+ * their part on the host. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit).
+ * For an operation in the CPU's memory, this function does the same as rueda_wait.
  */
 RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
@@ -675,32 +676,32 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
  * copies of its own. If NCCL cannot allocate memory, the memory comes from NVIDIA's driver. docs/gpu.md has the
  * details.
  *
- * The contents are undefined. The call may wait for work of the device. Returns RUEDA_RESOURCE_EXHAUSTED if the device
- * has not enough memory, and RUEDA_UNSUPPORTED if the process can use no GPU. The memory stays valid after
- * rueda_shutdown.
+ * The new memory has undefined contents. The allocation may wait for work of the device. Returns
+ * RUEDA_RESOURCE_EXHAUSTED if the device has not enough memory, and RUEDA_UNSUPPORTED if the process can use no GPU.
+ * The memory stays valid after rueda_shutdown.
  */
 RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory);
 /**
  * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. Memory of rueda_allocate must not be
  * used by a pending operation. Memory of a device may be used by a pending operation; it is then freed after the
- * operation. Before the call, the program's own work on the device that uses the memory must have ended. Like cudaFree,
- * the call may have to wait for other work of the device.
+ * operation. The program's own work on the device must no longer use the memory. Like cudaFree, rueda_deallocate may
+ * have to wait for other work of the device.
  */
 RUEDA_API int rueda_deallocate(void* memory);
 
 /**
  * Ends the job because this rank cannot continue. On all ranks, pending operations and all later calls fail with
- * RUEDA_ABORTED and `reason`. The call does not wait. It does not end the process; the program should end afterwards,
- * with an exit status other than 0. (If a process ends with such a status without rueda_shutdown, this also ends the
- * job.) Any thread may call this function, also in a completion callback. If the job is already aborted, the call has
- * no effect.
+ * RUEDA_ABORTED and `reason`. rueda_abort does not wait, and does not end the process. The program should end
+ * afterwards, with an exit status other than 0. (If a process ends with such a status without rueda_shutdown, this also
+ * ends the job.) Any thread may call this function, also in a completion callback. If the job is already aborted, the
+ * call has no effect.
  */
 RUEDA_API int rueda_abort(const char* reason);
 
 /**
  * Says that this rank begins training step `step`. Steps are counted from 0, and restarts do not reset the count.
- * ruedarun --max-restarts then reports how many steps were repeated. The call takes a few nanoseconds, and has no
- * effect without ruedarun. Either every rank or only one rank may call it. Returns RUEDA_INVALID_ARGUMENT for a
+ * ruedarun --max-restarts then reports how many steps were repeated. rueda_begin_step takes a few nanoseconds, and has
+ * no effect without ruedarun. Either every rank or only one rank may call it. Returns RUEDA_INVALID_ARGUMENT for a
  * negative number.
  */
 RUEDA_API int rueda_begin_step(int64_t step);
@@ -741,8 +742,8 @@ RUEDA_API int rueda_blocked_seconds(double* seconds);
  * If `mark_cycles` is not 0, the timeline has an event CYCLE_START at the beginning of each batch. Tools for Horovod
  * expect this event.
  *
- * The call does not wait for other ranks. Returns RUEDA_INVALID_ARGUMENT if the file cannot be written; the job then
- * continues without a timeline. The setting RUEDA_TIMELINE starts a timeline in rueda_init.
+ * rueda_timeline_start does not wait for other ranks. It returns RUEDA_INVALID_ARGUMENT if the file cannot be written;
+ * the job then continues without a timeline. The setting RUEDA_TIMELINE starts a timeline in rueda_init.
  */
 RUEDA_API int rueda_timeline_start(const char* path, int mark_cycles);
 /**
@@ -768,11 +769,11 @@ RUEDA_API int rueda_stack_signal(int32_t* number);
  * handler for rueda_stack_signal() without SA_SIGINFO, as Python's faulthandler.register does. This handler must write
  * the traceback of the interrupted thread to the file `descriptor`.
  *
- * This function installs Rueda's own handler again, and Rueda's handler calls the interpreter's handler. For each
- * stack, Rueda reads the file and empties it, so the file must allow ftruncate and pread. The descriptor and the
- * handler must stay valid until this function is called with -1. After that, Rueda no longer calls the interpreter's
- * handler. Later jobs of this process need no new handler. Does not wait. Returns RUEDA_UNSUPPORTED if there is no
- * stack signal, or if the binding has not installed a handler for it.
+ * rueda_adopt_traceback_handler installs Rueda's own handler again, and Rueda's handler calls the interpreter's
+ * handler. For each stack, Rueda reads the file `descriptor` and empties it, so the file must allow ftruncate and
+ * pread. The descriptor and the handler must stay valid until this function is called with -1. After that, Rueda no
+ * longer calls the interpreter's handler. Later jobs of this process need no new handler. Does not wait. Returns
+ * RUEDA_UNSUPPORTED if there is no stack signal, or if the binding has not installed a handler for it.
  */
 RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
 

@@ -86,7 +86,7 @@ inline int size() { return detail::number(rueda_size); }
 /// This rank's number among the ranks of its host, 0 … local_size() − 1.
 inline int local_rank() { return detail::number(rueda_local_rank); }
 inline int local_size() { return detail::number(rueda_local_size); }
-/// This rank's position among all ranks with the same local rank, and the number of these ranks.
+/// cross_rank() is this rank's position among all ranks with the same local rank; cross_size() is their number.
 inline int cross_rank() { return detail::number(rueda_cross_rank); }
 inline int cross_size() { return detail::number(rueda_cross_size); }
 /// Whether all hosts have the same number of ranks.
@@ -1043,7 +1043,7 @@ inline void barrier(const Options& options = {}, CallSite site = CallSite::curre
 /// that contribute.
 enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
 
-/// Call this on a rank that has fewer batches than other ranks. The call blocks until every rank of the job has called
+/// Call this on a rank that has fewer batches than other ranks. join() blocks until every rank of the job has called
 /// join(), and returns the rank that called it last. In the meantime, allreduces and barriers of the other ranks work
 /// without this rank. See rueda_join.
 inline int join(JoinAverage average = JoinAverage::all, CallSite site = CallSite::current()) {

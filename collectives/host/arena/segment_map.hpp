@@ -18,9 +18,9 @@ struct Range {
 };
 
 /// Lays the segments (tensors) of a batch one after the other in a virtual range of bytes. Each segment begins at a
-/// multiple of a cache line. A cut at a cache line never splits an element, so the batch can be cut at any cache line,
-/// wherever the tensors begin. The map depends only on sizes, so every rank computes the same map. Threads: plain data
-/// without synchronisation.
+/// multiple of a cache line, so a cut at a cache line never splits an element. The batch can therefore be cut at any
+/// cache line. The map depends only on sizes, so every rank computes the same map. Threads: plain data without
+/// synchronisation.
 class SegmentMap {
 public:
     void clear() {

@@ -46,7 +46,7 @@ struct Offer {
     std::int32_t fd = -1;  ///< the descriptor's number in the leader's process
     ObjectId object;
     std::string name;     ///< name of the socket or of the shm object; empty if the leader has neither
-    std::string problem;  ///< the reason, if the name is empty
+    std::string problem;  ///< why there is no name; only if the name is empty
 };
 
 Bytes encode(const Offer& offer) {
@@ -260,8 +260,8 @@ private:
                  [&] { return open_by_proc(leader_pid(), offer.fd, offer.object); });
     }
 
-    /// Gives a new shared-memory object to the ranks of this host. They open it by its name. If all ranks of this host
-    /// already have the leader's first object, they keep that one, and no new object is made.
+    /// Gives a new shared-memory object to the ranks of this host. The ranks open the object by its name. If all ranks
+    /// of this host already have the leader's first object, they keep that object, and no new object is made.
     Status pass_named(Outcome& outcome) {
         const bool needed = !host_has_it_[static_cast<std::size_t>(group_.host_index)];
         NamedMemory memory;
@@ -288,7 +288,7 @@ private:
             });
         }
         // The name of the shared-memory object is removed when this function returns. No rank writes to the memory
-        // before.
+        // before its name is removed.
         return exchange_outcomes(outcome);
     }
 

@@ -10,10 +10,11 @@
 
 namespace rueda::collectives {
 
-/// The ways in which a descriptor may be passed. They are tried in the order of the members. By default all ways are
-/// allowed. Tests allow a single way.
+/// The ways in which a descriptor may be passed. They are tried in the order of the fields below. By default all ways
+/// are allowed. Tests allow a single way.
 struct DescriptorWays {
-    bool same_process = true;  ///< if the ranks are threads: they get duplicates of the descriptor
+    /// the ranks get duplicates of the descriptor; only possible if they are threads of one process
+    bool same_process = true;
     /// the leader sends the descriptor with SCM_RIGHTS over an abstract Unix socket; each side checks that the other
     /// side belongs to the same user
     bool socket = true;
@@ -26,8 +27,8 @@ struct DescriptorWays {
 /// final size and was not written to. The other ranks pass −1. Every rank, including the leader, must map the returned
 /// descriptor. If only shm_open works, the returned descriptor refers to a new object of the same size.
 ///
-/// The call is collective over the control plane. All ranks get the same outcome. The text of a failure says for each
-/// way why it did not work. If a leader passes −1 because it has no memory to give, all ranks fail.
+/// All ranks of the control plane must call this function. All ranks get the same outcome. The text of a failure says
+/// for each way why it did not work. If a leader passes −1 because it has no memory to give, all ranks fail.
 [[nodiscard]] Result<base::UniqueFd> share_descriptor(ControlPlane& control_plane, const LocalGroup& group,
                                                       int fd_or_minus_1, std::chrono::milliseconds timeout,
                                                       const DescriptorWays& ways = {});

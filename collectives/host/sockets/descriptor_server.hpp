@@ -14,8 +14,8 @@ namespace rueda::collectives {
 /// Returns 128 random bits in hexadecimal: a unique name that other processes cannot guess.
 [[nodiscard]] Result<std::string> random_token();
 
-/// Sends a descriptor to every process that connects to `name`, if this user owns the process. It does so until the
-/// server is destroyed. The server has its own thread, which receives no signals. The server cannot stop after a fixed
+/// Sends a descriptor to every process that connects to `name`, if this user owns the process. The server does so until
+/// it is destroyed. The server has its own thread, which receives no signals. The server cannot stop after a fixed
 /// number of connections, because ranks may fail before they connect. Threads: the same thread starts and destroys the
 /// server.
 class DescriptorServer {

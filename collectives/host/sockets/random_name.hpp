@@ -17,11 +17,11 @@ namespace rueda::collectives {
 /// The kernel tells the ranks which user the process belongs to, so they skip this name.
 [[nodiscard]] bool has_random_part(const std::string& rendezvous);
 
-/// The name that rank 0 makes is longer than `rendezvous` by this number of bytes.
+/// Rank 0 makes a name that is longer than `rendezvous` by this number of bytes.
 inline constexpr std::size_t kRandomPartGrowth = 31;
 
 /// Returns the name at which rank 0 must listen: `rendezvous` with a random part. Fails if a process of this user
-/// already listens at a name of this form, because the ranks of two jobs would mix.
+/// already listens at a name of this form, because ranks of one job could otherwise connect to the other job.
 [[nodiscard]] Result<std::string> make_random_name(const std::string& rendezvous);
 
 /// Tries to connect to rank 0. If no process of this user listens at a name of this form yet, the error is ENOENT.

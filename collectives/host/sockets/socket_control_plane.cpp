@@ -275,8 +275,8 @@ private:
     const std::string secret_;  ///< the secret of the job; empty within a host
     std::chrono::milliseconds timeout_;
     Interruption interruption_;
-    /// On rank 0: one socket for each rank, indexed by rank; the entry of rank 0 itself is not open. On other ranks:
-    /// one socket, connected to rank 0.
+    /// Rank 0 has one socket for each rank, indexed by rank; the entry of rank 0 itself is not open. Every other rank
+    /// has one socket, which is connected to rank 0.
     std::vector<FrameSocket> sockets_;
     std::uint64_t sequence_ = 0;
     Status failed_;

@@ -91,9 +91,9 @@ private:
 
 /// A connection that rank 0 accepted, on which the complete Hello (with the rank's number) has not arrived yet.
 struct Comer {
-    std::optional<base::ProvingSocket> proving;  ///< over TCP: runs the handshake; empty after the proof
-    FrameSocket socket;                          ///< over TCP: open only after the proof; over a Unix socket: always
-                                                 ///< open
+    std::optional<base::ProvingSocket> proving;  ///< runs the handshake over TCP; empty after the proof of the secret
+    /// the connection; over TCP, it is open only after the proof of the secret
+    FrameSocket socket;
     std::array<std::byte, kHelloBytes + base::MessageCodes::kBytes> bytes{};
     std::size_t received = 0;
 
@@ -156,8 +156,8 @@ private:
                        seconds(options_.start_timeout), last_refusal_.empty() ? "" : "; last refused: ", last_refusal_);
     }
 
-    /// Tells all ranks that have connected why the start fails. The function does not wait: if a rank's socket does not
-    /// accept the message at once, that rank gets no message.
+    /// Tells all connected ranks why the start fails. The function does not wait: if a rank's socket does not accept
+    /// the message at once, that rank gets no message.
     Status refuse_all(const Status& status) {
         for (FrameSocket& socket : ranks_) {
             if (socket.is_open()) {
@@ -168,7 +168,8 @@ private:
     }
 
     static void refuse(FrameSocket& socket, const Status& status) {
-        // This call does not wait. If the process's socket accepts no data now, the process gets no answer.
+        // This send does not wait. If the socket of the refused process accepts no data now, that process gets no
+        // answer.
         static_cast<void>(
             send_frame(socket, {FrameKind::failure}, encode_failure(status), std::chrono::steady_clock::now(), false)
                 .is_ok());
@@ -372,7 +373,7 @@ Result<base::UniqueFd> connect_until(const SocketControlPlaneOptions& options, D
     }
 }
 
-/// Connects to rank 0 on this host, and checks that the process there has this process's user.
+/// Connects to rank 0 on this host, and checks that the process that listens there belongs to the same user.
 Result<FrameSocket> connect_on_host(const SocketControlPlaneOptions& options) {
     auto connected = connect_until(options, deadline_in(options.start_timeout));
     RUEDA_RETURN_IF_FAILED(connected.status());

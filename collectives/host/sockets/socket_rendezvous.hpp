@@ -10,7 +10,7 @@
 namespace rueda::collectives {
 
 /// After its own deadline, a rank waits this much longer for rank 0's answer, because the answer names the missing
-/// ranks. Without it, the rank could report only that it got no answer.
+/// ranks. Without the additional time, the rank could report only that rank 0 did not answer.
 inline constexpr std::chrono::milliseconds kAnswerGrace{2000};
 
 /// Runs on rank 0: opens the rendezvous and waits for all other ranks. Element r of the result is the connection to

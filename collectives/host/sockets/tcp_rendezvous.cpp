@@ -22,7 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The limits for one attempt at one address. Rank 0 proves the secret at once, unless its host is very busy.
+/// The limits for one attempt at one address. Normally rank 0 proves the secret at once; the limits leave time for a
+/// very busy host.
 constexpr base::ConnectTimes kAttemptTimes{milliseconds(20'000), milliseconds(10'000)};
 /// The longest pause between two attempts at an address. The first pause is shorter, because a process takes
 /// milliseconds to start.
@@ -63,8 +64,8 @@ public:
         if (race_ && race_->is_pending()) {
             race_->add_to(set);
         } else {
-            // An attempt can be over as soon as it has begun. In that case no event ends the wait. The wait must
-            // therefore end at once, so that take() notices the end of the attempt.
+            // An attempt can fail as soon as it has begun. No event would then end the wait, so the wait gets a time
+            // limit of 0. take() then notices at once that the attempt has failed.
             set.wake_at(race_ ? now : next_);
         }
     }

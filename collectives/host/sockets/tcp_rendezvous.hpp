@@ -15,8 +15,8 @@ namespace rueda::collectives {
 /// The text that tells base::Handshake what a handshake between rank 0 and another rank is for.
 inline constexpr std::string_view kRendezvousPurpose = "rueda rendezvous";
 
-/// Runs on rank 0: listens at all addresses of a rendezvous such as "tcp:10.0.0.1:4711,[fd00::1]:4711". Addresses that
-/// this host does not have are left out. Fails if no address is left, or if another program uses the port.
+/// Runs on rank 0: listens at all addresses of a rendezvous such as "tcp:10.0.0.1:4711,[fd00::1]:4711". Leaves out
+/// addresses that this host does not have. Fails if no address is left, or if another program uses the port.
 [[nodiscard]] Result<std::vector<base::UniqueFd>> listen_at_rendezvous(const std::string& rendezvous);
 
 /// Runs on every other rank: connects to rank 0, and proves that this rank knows the secret. Tries all addresses at the

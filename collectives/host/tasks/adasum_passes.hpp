@@ -116,11 +116,11 @@ private:
 
     Phase phase_ = Phase::done;
     std::uint64_t staged_ = 0;    // number of pieces in this phase that this rank has copied to shared memory
-    std::uint64_t measured_ = 0;  // measured_, combined_ and fetched_ are also numbers of pieces in this phase
+    std::uint64_t measured_ = 0;  // like staged_, measured_, combined_ and fetched_ count the pieces of this phase
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
-    std::uint64_t in_place_at_ = 0;  // up to this offset in its map, this rank has processed the in-place tensors in
-                                     // this phase
+    // the offset in this rank's map up to which it has processed the in-place tensors in this phase
+    std::uint64_t in_place_at_ = 0;
     bool in_place_is_done_ = true;
     ops::DotProducts products_;
     std::vector<double> dots_;     // the dot products, indexed by segment (tensor), then by pair of members

@@ -5,8 +5,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// How many bytes one step processes. This is about the size of a chunk. Steps must be short, because the engine checks
-/// for an abort and steps other tasks only between two steps.
+/// How many bytes one step processes. The number is about the size of a chunk. Steps must be short, because the engine
+/// checks for an abort and steps other tasks only between two steps.
 constexpr std::uint64_t kAdasumStep = 64 * 1024;
 
 }  // namespace

@@ -192,7 +192,8 @@ Range AllreduceTask::chunk(std::uint64_t index) const {
 }
 
 /// Does one action. Tries to stage a chunk (at most one chunk ahead). If it cannot, it tries to combine a chunk, and
-/// then to fetch one. The order follows the other ranks' waits: they wait most for staging, and least for fetching.
+/// then to fetch one. The actions have this order because the other ranks wait most for staging, and least for
+/// fetching.
 StepResult AllreduceTask::step_staged() {
     const std::uint64_t before = set_.chunks;
     if (may_stage()) {
@@ -217,7 +218,8 @@ StepResult AllreduceTask::step_staged() {
         last_work_ = StepWork::copy_out;
         fetch(fetched_chunks_++);
         // All ranks have combined this chunk, so they no longer read or write this rank's cell (its buffer in shared
-        // memory). A rank gets to this chunk only after it has ended the previous batches.
+        // memory). The same holds for the chunks of earlier batches, because a rank gets to this chunk only after it
+        // has ended those batches.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
             // `fetched` is published only now, because only now no rank writes to this rank's buffers any more.

@@ -20,12 +20,12 @@ namespace rueda::collectives {
 /// - *resident*: input and output of every member lie in the arena, the host's shared memory. The segments form one
 ///   range of bytes. Each member combines its share of this range directly from all inputs, and writes the result to
 ///   all outputs. Cost per rank for S bytes: reads S, writes S.
-/// - *staged*: all other segments, in chunks, through *cells* (each rank's buffers in the arena). A rank copies the
-///   parts of its input that other ranks combine to its own cell. It combines its own share from its own memory and
-///   the other ranks' cells, and writes the result to the same places in these cells. At the end it copies the results
-///   of the other ranks from its own cell to its output. Inputs and outputs in the arena are used directly, without
-///   cells. Cells are used in turn, so a rank can stage the next chunk while other ranks combine. Cost per rank, with
-///   m members: copies S(m−1)/m to its cell, reads S, writes S, copies S(m−1)/m from its cell.
+/// - *staged*: all other segments, in chunks, through *cells* (each rank's buffers in the arena). A rank copies to its
+///   own cell the parts of its input that other ranks combine. It combines its own share from its own memory and the
+///   other ranks' cells, and writes the result to the same places in these cells. At the end it copies the results of
+///   the other ranks from its own cell to its output. Inputs and outputs in the arena are used directly, without cells.
+///   Cells are used in turn, so a rank can stage the next chunk while other ranks combine. Cost per rank, with m
+///   members: copies S(m−1)/m to its cell, reads S, writes S, copies S(m−1)/m from its cell.
 ///
 /// If the staged part of a batch is small, every rank may stage and combine all of it. The ranks then wait for each
 /// other once instead of twice.

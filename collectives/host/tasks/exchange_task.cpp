@@ -14,8 +14,9 @@ namespace {
 /// this share would cost more than it saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// The smallest sizes of a chunk, in bytes. In a broadcast, one rank copies to shared memory while the others copy from
-/// it, so smaller chunks are faster. In an allgather, every rank does both.
+/// The smallest sizes of a chunk, in bytes. In a broadcast, one rank copies to shared memory while the other ranks copy
+/// from it, so small chunks are faster. In an allgather, every rank copies to and from shared memory, so its chunks are
+/// larger.
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
 constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
@@ -57,7 +58,7 @@ void ExchangeTask::plan_steps(std::uint64_t longest) {
         somebody_stages = somebody_stages || needs_cells(member);
         all += contributions_[member].at_once ? 0 : contributions_[member].bytes;
     }
-    // With streaming stores, copy_in_order() is not faster. If no cache holds the data, it took 8 % longer for 16 MiB.
+    // With streaming stores, copy_in_order() is not faster. For 16 MiB that no cache held, it took 8 % longer.
     const bool in_order = !is_broadcast && !somebody_stages && store_ == ops::Store::cached;
     if (in_order) {
         // Here no rank waits for another rank's first chunk. Smaller steps would therefore only cost time.
@@ -99,8 +100,8 @@ void ExchangeTask::plan_pushes() {
     root_pushes_to_me_ = is_pushed_to(set_.rank);
 }
 
-/// Whether the root of a broadcast writes a share of this member's output. It does if input and output lie in the arena
-/// (shared memory) and are large enough.
+/// Whether the root of a broadcast writes a share of this member's output. The root does so if input and output lie in
+/// the arena (shared memory) and are large enough.
 bool ExchangeTask::is_pushed_to(std::uint32_t member) const {
     const std::uint32_t root = batch_.segments[0].root;
     const Contribution& contribution = contributions_[root];

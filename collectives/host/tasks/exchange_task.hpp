@@ -70,7 +70,8 @@ private:
     std::array<Contribution, base::kMaxLocalRanks> contributions_{};
     std::uint64_t chunk_bytes_ = 0;  // the size of a chunk; at most the size of a buffer in shared memory
     std::uint64_t chunk_count_ = 0;
-    std::uint64_t bytes_per_step_ = 0;  // in an allgather without buffers: how many bytes of the output one step copies
+    // how many bytes of the output one step copies; used only in an allgather without buffers
+    std::uint64_t bytes_per_step_ = 0;
     std::uint64_t staged_chunks_ = 0;
     std::uint64_t fetched_chunks_ = 0;
     bool others_read_my_input_ = false;

@@ -71,7 +71,8 @@ struct HostSet {
 
     /// Stores a progress counter of this rank, and wakes ranks that sleep. reached() on the other ranks loads the
     /// counter. The store is seq_cst because of ranks that go to sleep. Such a rank first stores in its attention word
-    /// that it sleeps, and then reads the counters.
+    /// that it sleeps, and then reads the counters. So either it sees the new counter, or this rank sees that it
+    /// sleeps.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
         counter.store(value, std::memory_order_seq_cst);
         wake_sleepers();

@@ -234,7 +234,7 @@ void ScatterTask::copy(std::uint64_t index) {
 }
 
 /// Publishes how many chunks this rank has taken. For these chunks, this rank no longer needs the other ranks' memory.
-/// Before the last chunk, only ranks that stage wait for this counter.
+/// If no rank stages, the ranks wait only for the last chunk, so earlier counts are not published.
 void ScatterTask::publish_taken() {
     const std::uint64_t value = set_.chunks + taken_chunks_;
     set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this counter in this task

@@ -22,8 +22,8 @@ namespace {
 
 Status replace_file(const std::filesystem::path& folder, const std::string& suffix, const WholeFile& file) {
     std::error_code error;
-    // a failure to make the folder is ignored here, because the file then cannot be opened, and that error gives the
-    // reason
+    // A failure to make the folder is ignored here: the file then cannot be opened, and the error of opening it gives
+    // the reason.
     std::filesystem::create_directories(folder, error);
     const std::string text = file.text();
     Result<base::AtomicFile> replaced = base::AtomicFile::create(folder / file.name, suffix);
@@ -34,15 +34,15 @@ Status replace_file(const std::filesystem::path& folder, const std::string& suff
 
 }  // namespace
 
-/// The mutex protects all members. It is never held while a file is written.
+/// The mutex protects all fields. It is never held while a file is written.
 struct FileWriter::Shared {
     std::mutex mutex;
     std::condition_variable has_work;  // wakes the writing thread; notified by write() and stop()
     std::condition_variable is_done;   // wakes write() and stop(); notified by the writing thread
     std::deque<WholeFile> files;       // the files that wait to be written
     bool is_writing = false;
-    // an earlier write() reached its time limit while the current file was being written; later calls do not wait for
-    // it
+    // whether an earlier write() reached its time limit while the current file was being written; later calls of
+    // write() then do not wait for this file
     bool is_late = false;
     bool is_stopping = false;
     bool has_ended = false;

@@ -30,7 +30,8 @@ struct WholeFile {
 /// This object has a thread that writes the files. The thread starts with the first file. If the file system hangs,
 /// only this thread hangs, and the job can still go on or end.
 ///
-/// Threads: any; stop() and the destructor by one thread, when no other thread is in write().
+/// Threads: any thread may call the functions. Only one thread may call stop() and the destructor, when no other thread
+/// is in write().
 class FileWriter {
 public:
     /// How long write() and stop() wait for the files. write() waits because the files should exist when the program

@@ -13,8 +13,8 @@ namespace rueda::core {
 /// One report of the file, and the facts around it that a job's output also contains.
 struct StallEntry {
     StallReport report;
-    std::string process_set = {};  ///< "" for the set of all ranks
-    double unix_seconds = 0;       ///< when it was made
+    std::string process_set = {};  ///< the name of the process set; "" for the set of all ranks
+    double unix_seconds = 0;       ///< when the report was made
     std::string ends_job = {};     ///< the reason, if the job ends because of this stall; else ""
 };
 

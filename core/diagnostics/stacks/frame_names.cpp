@@ -27,7 +27,7 @@ std::string demangled(const std::string& symbol) {
 
 std::string last_part(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
-/// Keeps the end of a long path.
+/// Shortens a long path: keeps its end.
 std::string short_path(std::string_view path) {
     return base::printable(path.size() <= kLongestFile
                                ? std::string(path)

@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kPatienceOfCapture{1};
 constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
 
 /// Returns the random delay before a stack is taken. A call of Rueda wakes the background thread, which then notices
-/// the question for the stack. Without the delay, the stack would therefore often show only this call, and not where a
+/// the request for the stack. Without the delay, the stack would therefore often show only this call, and not where a
 /// slow rank spends its time. The longest delay is the time that a fast trainer needs for a few steps.
 std::chrono::microseconds random_delay() {
     constexpr std::int64_t kLongestUs = 50'000;
@@ -42,7 +42,7 @@ std::string describe_stack(const Result<RawStack>& stack) {
     return format_stack(stack.value(), names);
 }
 
-/// The mutex protects all members. It is not held while a stack is taken or described.
+/// The mutex protects all fields. It is not held while a stack is taken or described.
 struct StackResponder::Shared {
     std::mutex mutex;
     std::condition_variable changed;    // the thread notifies this variable; stop() waits on it

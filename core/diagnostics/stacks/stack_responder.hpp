@@ -17,13 +17,13 @@
 
 namespace rueda::core {
 
-/// The text for a question: the stack with names, or the reason why there is none.
+/// The text that answers a request for this rank's stack: the stack with names, or the reason why there is none.
 [[nodiscard]] std::string describe_stack(const Result<RawStack>& stack);
 
-/// Answers the questions of other ranks for the stack of this rank's main thread. A short-lived thread does the work,
+/// Answers the requests of other ranks for the stack of this rank's main thread. A short-lived thread does the work,
 /// because finding names opens files and takes long, and the background thread has to drive progress meanwhile.
 ///
-/// Threads: the background thread; after the end of the background thread, the thread that ended it.
+/// Threads: only the background thread. After the background thread has ended, only the thread that ended it.
 class StackResponder {
 public:
     /// How long stop() waits for names. Large debug information on a slow file system may take minutes.
@@ -38,7 +38,7 @@ public:
     StackResponder(const StackResponder&) = delete;
     StackResponder& operator=(const StackResponder&) = delete;
 
-    /// Call this a few times per second. Starts the thread if there is a question. Does not wait.
+    /// Call this a few times per second. Starts the thread if another rank has requested the stack. Does not wait.
     void look();
     /// Waits until the thread has answered. A thread that still looks for names after kPatience is left behind: it ends
     /// by itself, and does not use the block any more. When this function returns, no capture is under way.

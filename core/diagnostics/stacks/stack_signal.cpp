@@ -66,14 +66,14 @@ std::uint32_t last_capture = 0;  // protected by capture_mutex
 std::atomic<int> descriptor_of_traceback{-1};
 
 struct Walk {
-    bool is_interrupted = false;  ///< the walk has reached the frame that the signal interrupted
+    bool is_interrupted = false;  ///< whether the walk over the stack has reached the frame that the signal interrupted
     std::size_t own = 0;
 };
 
 /// The unwinder calls this for each frame. The frames of the handler come first and are left out.
 _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     Walk& walk = *static_cast<Walk*>(argument);
-    int is_exact = 0;  // 1 if the address is an interrupted instruction, not a return address
+    int is_exact = 0;  // 1 if the address is an interrupted instruction, 0 if it is a return address
     const std::uintptr_t address = _Unwind_GetIPInfo(context, &is_exact);
     if (!walk.is_interrupted) {
         walk.is_interrupted = is_exact != 0;

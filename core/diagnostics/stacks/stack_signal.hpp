@@ -18,8 +18,8 @@ namespace rueda::core {
 /// written them (docs/design/0015-stacks.md).
 ///
 /// The disposition of a signal belongs to the process, so the state behind these functions belongs to the process too.
-/// The handler may run in any thread of the program. It does nothing in a forked child, because it acts only in the
-/// process that installed it.
+/// The handler may run in any thread of the program. The handler does nothing in a forked child, because it acts only
+/// in the process that installed it.
 
 /// The number of the signal that a setting names, and its name for people; 0 and "" for `none`.
 [[nodiscard]] int number_of(base::StackSignal signal);
@@ -28,7 +28,7 @@ namespace rueda::core {
 /// The main thread's stack at the time of the handler.
 struct RawStack {
     std::vector<std::uintptr_t> addresses;  ///< innermost first: the interrupted instruction, then return addresses
-    bool is_complete = true;                ///< false: the stack has more frames than were recorded
+    bool is_complete = true;                ///< whether all frames of the stack were recorded
     std::string traceback;                  ///< what the interpreter's handler wrote; "" if there is none
 };
 

@@ -12,15 +12,15 @@
 
 namespace rueda::core {
 
-/// The frames of a traceback that Python's faulthandler wrote, innermost first, for example "load, train.py:12". Lines
-/// of another form are left out, so foreign or damaged text gives fewer frames.
+/// Returns the frames of a traceback that Python's faulthandler wrote, innermost first, for example "load,
+/// train.py:12". Lines of another form are left out, so foreign or damaged text gives fewer frames.
 [[nodiscard]] std::vector<std::string> parse_traceback(std::string_view text);
 
-/// The lines of the native frames. Several frames of the Python interpreter in a row become one line, because the
-/// Python frames say more.
+/// Returns the lines for the native frames of a stack. Several frames of the Python interpreter in a row become one
+/// line, because the Python frames say more.
 [[nodiscard]] std::vector<std::string> native_lines(std::span<const NativeFrame> frames);
 
-/// Both lists with their titles, one frame per line.
+/// Formats the Python frames and the native frames: each list with its title, and one frame per line.
 [[nodiscard]] std::string format_stack(const RawStack& stack, FrameNames& names);
 
 }  // namespace rueda::core

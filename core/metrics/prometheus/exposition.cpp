@@ -24,8 +24,8 @@ namespace rueda::core {
 namespace {
 
 /// Restores the process's action for SIGPIPE. Some time after the web server's threads have started, they make the
-/// process ignore this signal. The destructor runs after these threads have ended, and restores the earlier action. It
-/// does nothing if the program has installed a handler in the meantime.
+/// process ignore this signal. The destructor runs after these threads have ended, and restores the earlier action. The
+/// destructor does nothing if the program has installed a handler in the meantime.
 class SigpipeRestored {
 public:
     SigpipeRestored() { sigaction(SIGPIPE, nullptr, &before_); }

@@ -229,12 +229,12 @@ private:
     EntryQueue unposted_resolves_;
     std::deque<Waiting> unnamed_waiting_;  // operations without a name whose slot still has a pending operation
     std::uint64_t unnamed_calls_ = 0;
-    // announce_shutdown() was called; the announcement of the shutdown may still wait for room in the mailbox
+    // whether announce_shutdown() was called; the announcement of the shutdown may still wait for room in the mailbox
     bool shut_down_posted_ = false;
     bool is_joining_ = false;
     std::optional<Status> failed_;
 
-    // A thread that holds the enqueue lock writes these members; other threads read them.
+    // A thread that holds the enqueue lock writes these fields; other threads read them.
     std::atomic<bool> shut_down_announced_{false};
     // true if one of the queues above is not empty, if the shutdown waits for room, or if the registrar keeps
     // announcements

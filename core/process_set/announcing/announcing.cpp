@@ -286,8 +286,8 @@ std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorE
         (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
         return std::nullopt;
     }
-    // If a caller is about to drive progress, it must not wait for more operations: a batch that begins with this log
-    // entry is closed at once.
+    // A caller that is about to drive progress must not wait for more operations. If a batch begins with this log
+    // entry, it is therefore closed at once.
     const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
     return ReadyCall<Atomics>{
         {EntryKind::call, entry.slot, 0, 0, fusion_of(entry.request.metadata), entry.request.bytes()}, begins_batch_at};

@@ -21,8 +21,8 @@ namespace rueda::data {
 /// counted × size / (sum of `counted` over the ranks). It is 0 if this rank has no samples. Do not multiply a mean by
 /// this 0, because there is no mean over no samples; contribute zeros.
 ///
-/// All ranks must call this function in each step. A rank in join() counts as a rank without samples; the weight is
-/// right with JoinAverage::all, the default.
+/// All ranks must call average_weight() in each step. A rank in join() counts as a rank without samples; the weight is
+/// right if the ranks join with JoinAverage::all, the default.
 inline double average_weight(std::int64_t counted) {
     std::array<std::int64_t, 1> total = {counted};
     allreduce("rueda.data.average_weight", total, {.op = ReduceOp::sum});

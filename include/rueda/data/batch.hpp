@@ -25,7 +25,7 @@ namespace rueda::data {
 struct Record {
     const char* data = nullptr;
     std::size_t size = 0;
-    std::uint64_t offset = 0;  ///< where the bytes begin in the source, counted after decompression
+    std::uint64_t offset = 0;  ///< position of these bytes in the source, counted after decompression
     std::uint64_t number = 0;  ///< number of the record in its source, from 0
     std::uint32_t source = 0;  ///< index of the source in PipelineOptions::sources
 
@@ -64,8 +64,8 @@ public:
     [[nodiscard]] std::byte* data() noexcept { return data_; }
     [[nodiscard]] const std::byte* data() const noexcept { return data_; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    /// The functions that allocate the bytes; null for ordinary memory. If an array is moved into another array, both
-    /// arrays have the functions of the moved one.
+    /// The functions that allocate the bytes; null for ordinary memory. After an array was moved into another
+    /// array, both arrays have the functions of the array that was moved.
     [[nodiscard]] const std::shared_ptr<const BatchMemory>& memory() const noexcept { return memory_; }
     /// Changes the size. The old bytes that fit into the new size stay unchanged. Throws std::bad_alloc.
     void resize(std::size_t bytes) {
@@ -134,7 +134,8 @@ private:
     RUEDA_API void check_type(DType asked) const;
 };
 
-/// The samples of one step on this rank. The caller owns the batch and may change its columns. Threads: one at a time.
+/// The samples of one step on this rank. The caller owns the batch and may change its columns. Threads: one thread at a
+/// time may use an object.
 class RUEDA_API Batch {
 public:
     Batch() = default;
@@ -190,13 +191,14 @@ struct FileBytes {
     std::span<const std::byte> bytes;  ///< after decompression
 };
 
-/// The place in a batch where a decode function writes the values of one sample. Threads: one at a time.
+/// The place in a batch where a decode function writes the values of one sample. Threads: one thread at a time may use
+/// an object.
 class SampleRow {
 public:
     SampleRow(Batch& batch, std::size_t row) noexcept : batch_(batch), row_(row) {}
 
-    /// Returns the values of this sample in a column, to be filled. Their number is the column's width. Throws
-    /// InvalidArgument if there is no such column, or if T is not its type.
+    /// Returns the memory for the values of this sample in a column. The decode function writes the values into it;
+    /// their number is the column's width. Throws InvalidArgument if there is no such column, or if T is not its type.
     template <class T>
     [[nodiscard]] std::span<T> values(std::string_view column) const {
         Column& found = batch_.column(column);

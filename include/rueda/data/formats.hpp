@@ -19,12 +19,14 @@ namespace rueda::data {
 /// One feature of a tf.train.Example, which becomes one column.
 struct Feature {
     std::string name;
-    DType dtype = DType::float32;  ///< float32 for float_list, int64 for int64_list, uint8 for bytes_list
+    DType dtype =
+        DType::float32;       ///< the column's type: float32 for float_list, int64 for int64_list, uint8 for bytes_list
     std::int64_t length = 1;  ///< number of values in every sample. 0: samples may have different numbers of values, so
                               ///< the column is ragged. For a bytes_list, 0 means that a sample has at most one text; a
                               ///< sample without a text gets an empty text
-    std::optional<double> missing = std::nullopt;  ///< for numbers with a fixed length: the value for a sample without
-                                                   ///< this feature. If there is no such value, the sample is an error
+    std::optional<double> missing =
+        std::nullopt;  ///< for numbers with a fixed length: the value for a sample without
+                       ///< this feature. If `missing` has no value, such a sample is an error
 };
 
 /// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.
@@ -49,9 +51,9 @@ struct Libsvm {
 /// One column of a CSV file.
 struct CsvColumn {
     std::string name;
-    DType dtype = DType::float32;  ///< float32, float64, int64, or uint8 for texts
-    /// the value of an empty field. Without this value, an empty field is an error in a column of numbers, and an empty
-    /// text in a column of texts
+    DType dtype = DType::float32;  ///< the column's type: float32, float64, int64, or uint8 for texts
+    /// the value of an empty field. If `missing` has no value, an empty field is an error in a column of numbers, and
+    /// an empty text in a column of texts
     std::optional<double> missing = std::nullopt;
 };
 
@@ -87,8 +89,8 @@ struct ArrayColumn {
 /// bfloat16, uint8 for bool.
 ///
 /// A file is mapped into memory, and a rank reads only the rows of its own samples. Do not cut or overwrite a file
-/// while a pipeline reads it: the system ends a process if it reads a mapped page whose part of the file was removed.
-/// Replacing the file by a new one of the same name (rename) is safe.
+/// while a pipeline reads it. If a process reads a mapped page after that part of the file was removed, the system ends
+/// the process. Replacing the file by a new one of the same name (rename) is safe.
 struct Safetensors {
     std::vector<ArrayColumn> tensors;
     /// whether the pipeline checks the listed tensors when it opens a file that has checksums (files of

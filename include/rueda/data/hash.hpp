@@ -39,7 +39,8 @@ struct HashOptions {
 /// one element for each text.
 RUEDA_API void hash_texts(std::string_view bytes, std::span<const std::int64_t> offsets, const HashOptions& options,
                           std::span<std::int64_t> into);
-/// Computes the bucket of each integer. Throws InvalidArgument as hash_texts() does. `into` may be `integers`.
+/// Computes the bucket of each integer. Throws InvalidArgument as hash_texts() does. `into` may be the same memory as
+/// `integers`.
 RUEDA_API void hash_integers(std::span<const std::int64_t> integers, const HashOptions& options,
                              std::span<std::int64_t> into);
 

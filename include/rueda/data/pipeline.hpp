@@ -38,7 +38,7 @@ struct Position {
 enum class Remainder : std::int32_t {
     keep,  ///< the last samples form a smaller batch
     drop,  ///< the epoch ends before the first batch that is not full
-    pad,   ///< each rank's part of a batch that is not full is filled up with rows of zeros (and empty texts), so all
+    pad,   ///< if a batch is not full, each rank's part is filled up with rows of zeros (and empty texts). So all
            ///< batches of a rank have the same number of rows. A column says which rows are samples; see
            ///< PipelineOptions::weights. Rows in place of malformed records are padding, too
 };
@@ -49,7 +49,7 @@ struct PipelineOptions {
     std::int64_t batch = 0;  ///< number of samples in one step, over all ranks; ≥ size
     int rank = 0;            ///< usually rueda::rank()
     int size = 1;            ///< usually rueda::size()
-    std::uint64_t seed = 0;  ///< the value must be the same on every rank
+    std::uint64_t seed = 0;  ///< seed of the permutations; must be the same on every rank
     /// number of samples that are permuted together, summed over all lanes (see `lanes`). The order of the sources is
     /// permuted too, unless a source is a FIFO. 0: the samples keep their order
     std::int64_t shuffle = 0;
@@ -64,8 +64,8 @@ struct PipelineOptions {
     /// after `maps`, which must not add a column of the same name.
     std::string weights = "weight";
     /// number of epochs; 0: no end. If this rank gets no batch in an epoch, the pipeline warns. This is no error,
-    /// because other ranks may have batches in this epoch. With the value 0 and without FIFOs, 100 such epochs in a row
-    /// within 10 s are an error, because a loop that waits for a batch would never end
+    /// because other ranks may have batches in this epoch. With the value 0 and without FIFOs, 100 epochs in a row
+    /// without a batch, within 10 s, are an error: a loop that waits for a batch would never end
     std::int64_t epochs = 0;
     /// The number of malformed records that are left out in each epoch; a further malformed record is an error. Each
     /// rank counts its own malformed records. The count begins at 0 in each epoch, and at the start of the pipeline if
@@ -101,10 +101,10 @@ struct Statistics {
     std::int64_t malformed = 0;  ///< number of malformed records that were left out
     double seconds = 0;          ///< time since the first call of next()
     double consumer_waited = 0;  ///< seconds in which next() waited
-    double reading = 0;          ///< seconds, over all lanes, for reading, decompression, finding records, permutation
-    double parsing = 0;          ///< seconds, over all threads
-    double mapping = 0;          ///< seconds, over all threads, in the functions of PipelineOptions::maps
-    double starved = 0;  ///< seconds, over all threads, in which a thread that parses waited for samples of the lanes
+    double reading = 0;  ///< seconds for reading, decompressing, finding and permuting records; sum of all lanes
+    double parsing = 0;  ///< seconds for parsing records; sum of all threads
+    double mapping = 0;  ///< seconds in the functions of PipelineOptions::maps; sum of all threads
+    double starved = 0;  ///< seconds in which threads that parse waited for samples of the lanes; sum of all threads
     int lanes = 0;       ///< number of lanes that this rank reads
     int threads = 0;     ///< number of threads that parse
     std::int64_t cache_opened = 0;   ///< how often a file's copy in the cache was opened instead of the file
@@ -133,10 +133,10 @@ public:
     /// than there are ranks, this rank's part of the batch may be empty (rows() is 0). It is also empty if all of this
     /// rank's records in the step are malformed and are left out. The log and warnings() say so once.
     ///
-    /// Throws InvalidArgument if there are more malformed records than the limit, if a source cannot be read or does
-    /// not fit the options of the format, or if the number of epochs is not limited and no epoch has a batch (see
-    /// PipelineOptions::epochs). If a map function or a function of BatchMemory has thrown an exception, next() throws
-    /// this exception. Later calls throw the same error.
+    /// Throws InvalidArgument if there are more malformed records than the limit, or if a source cannot be read or does
+    /// not fit the options of the format. Also throws it if the number of epochs is not limited and no epoch has a
+    /// batch (see PipelineOptions::epochs). If a map function or a function of BatchMemory has thrown an exception,
+    /// next() throws this exception. Later calls throw the same error.
     bool next(Batch& batch);
 
     /// Waits until next() would return at once, but not longer than `timeout`. Returns whether next() would return at

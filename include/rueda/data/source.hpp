@@ -17,9 +17,9 @@ namespace rueda::data {
 
 /// How the bytes of a source are compressed. A file may consist of several compressed parts, one after another.
 enum class FileCompression : std::int32_t {
-    automatic,  ///< the end of the name decides: gzip for ".gz", zstd for ".zst", otherwise no compression
+    automatic,  ///< by the end of the file's name: gzip for ".gz", zstd for ".zst", otherwise no compression
     none,
-    gzip,  ///< also the zlib format, which TensorFlow calls "ZLIB"
+    gzip,  ///< gzip, or the zlib format, which TensorFlow calls "ZLIB"
     zstd,
 };
 
@@ -62,7 +62,7 @@ struct Source {
                                                    FileCompression compression = FileCompression::none);
 
 /// Reads the bytes of one source in order, after decompression. Use it for formats that this library does not know.
-/// Threads: one at a time.
+/// Threads: one thread at a time may use an object.
 class RUEDA_API ByteReader {
 public:
     /// Opens the source. For a FIFO, `epoch` replaces "{epoch}" in its name, and the first read() waits for a writer.

@@ -15,7 +15,7 @@
 namespace rueda::data {
 
 /// Builds a serialized tf.train.Example. The features stand in the message in the order in which they were added.
-/// Threads: one at a time.
+/// Threads: one thread at a time may use an object.
 class RUEDA_API ExampleBuilder {
 public:
     /// Adds a feature, and returns *this. A name must not be added twice.
@@ -36,24 +36,25 @@ private:
     std::string list_;
 };
 
-/// Returns a record as a TFRecord file contains it: with its length and checksums. Use this in a program that writes
-/// the file itself.
+/// Returns a record as a TFRecord file contains it: with its length and checksums. Use this function in a program that
+/// writes the file itself.
 [[nodiscard]] RUEDA_API std::string tfrecord_frame(std::string_view record);
 
-/// Writes a TFRecord file. Threads: one at a time.
+/// Writes a TFRecord file. Threads: one thread at a time may use an object.
 class RUEDA_API TfrecordWriter {
 public:
     /// Creates the file, or empties it. FileCompression::automatic chooses the compression by the end of the file's
-    /// name. Throws InvalidArgument if the file cannot be opened, and Unsupported for zstd (TensorFlow cannot read it)
-    /// or if this build has no zlib.
+    /// name. Throws InvalidArgument if the file cannot be opened. Throws Unsupported if this build has no zlib, and for
+    /// zstd, which TensorFlow cannot read.
     explicit TfrecordWriter(const std::string& path, FileCompression compression = FileCompression::automatic);
     TfrecordWriter(TfrecordWriter&&) noexcept;
     TfrecordWriter& operator=(TfrecordWriter&&) noexcept;
-    /// Closes the file. The destructor cannot report an error. To get errors of the last write, call close() before.
+    /// Closes the file. The destructor cannot report an error. To get errors of the last write, call close() before the
+    /// destruction.
     ~TfrecordWriter();
 
-    /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full,
-    /// and InvalidArgument for a record of 2 GiB or more, which Pipeline would refuse.
+    /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full.
+    /// Throws InvalidArgument for a record of 2 GiB or more, which Pipeline would refuse to read.
     void write(std::string_view record);
     /// Writes what is still in memory, and closes the file. Throws like write().
     void close();

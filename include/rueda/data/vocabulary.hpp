@@ -38,7 +38,8 @@ struct VocabularyOptions {
 ///
 /// A frozen vocabulary never changes. A growing one counts the unknown texts that look_up_and_count() finds. At a point
 /// that all ranks reach, the ranks exchange their counts (rueda/data/agree.hpp), and the most frequent texts become
-/// terms. The ids depend only on what all ranks counted together, not on the number of ranks or on the order.
+/// terms. The ids depend on the sums of the counts alone. Neither the number of ranks nor the order of the texts
+/// matters.
 ///
 /// A term is a text of 1 to 65,535 bytes in UTF-8. It contains no newline and no carriage return, and does not begin
 /// with a byte-order mark. Other texts are always unknown, and are not counted. An integer counts as its decimal text.
@@ -71,7 +72,7 @@ public:
     /// Finds the id of each text. Text i has the bytes offsets[i] … offsets[i + 1] − 1. Throws InvalidArgument if the
     /// offsets decrease or point outside the bytes, or if `into` does not have one element for each text.
     void look_up(std::string_view bytes, std::span<const std::int64_t> offsets, std::span<std::int64_t> into) const;
-    /// Finds the id of each integer. `into` may be `integers`.
+    /// Finds the id of each integer. `into` may be the same memory as `integers`.
     void look_up(std::span<const std::int64_t> integers, std::span<std::int64_t> into) const;
     /// Replaces the texts or the integers of a column by their ids, as hash_column() does.
     void look_up(Column& column) const;

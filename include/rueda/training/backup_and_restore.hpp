@@ -36,9 +36,9 @@ struct BackupValues {
 /// more.
 ///
 /// A run that was resumed computes the same values as an uninterrupted run if everything that a step uses is a function
-/// of the step's number, or is in `model`, `state` or `values`. For data, use Sampler: epoch step / sampler.batches(),
-/// batch step % sampler.batches(). The job may have another number of ranks than before; the sums of gradients are then
-/// rounded in another order. Threads: one thread at a time may use an object.
+/// of the step's number, or is in `model`, `state` or `values`. For data, use Sampler: step s trains on
+/// batch s % sampler.batches() of epoch s / sampler.batches(). The job may have another number of ranks than before;
+/// the sums of gradients are then rounded in another order. Threads: one thread at a time may use an object.
 class RUEDA_API BackupAndRestore {
 public:
     /// `steps` is the number of steps of the whole run. `checkpoints` says where and how often to save. `state` has the

@@ -42,8 +42,8 @@ RUEDA_API void save_checkpoint(const std::filesystem::path& path, std::span<cons
                                const Metadata& metadata = {}, int root = 0);
 
 /// Reads the checkpoint on rank `root`, after checking it against `tensors` (class Checkpoint). Then broadcasts tensors
-/// and metadata, so only the root needs the file. Returns the metadata. All ranks must call this function, and if a
-/// step fails, all ranks throw the same error. An error that is found before the data are read leaves the tensors
+/// and metadata, so only the root needs the file. Returns the metadata. All ranks must call this function, and if
+/// anything fails, all ranks throw the same error. An error that is found before the data are read leaves the tensors
 /// unchanged. After a failed read or broadcast, the contents of the tensors are undefined.
 RUEDA_API Metadata restore_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                       int root = 0);

@@ -50,12 +50,12 @@ struct CheckpointManagerOptions {
     std::function<void(std::string_view)> warn = nullptr;
 };
 
-/// Some rows of a tensor. This rank holds only these rows. A tensor is divided along its first dimension. A scalar
+/// The rows of a tensor that this rank holds. A tensor is divided along its first dimension. A scalar
 /// counts as one row.
 struct TensorPart {
     std::string name;             ///< the same name on all ranks that hold rows of the tensor
     TensorView tensor;            ///< the rows of this rank
-    Range rows;                   ///< which rows of the whole tensor these are
+    Range rows;                   ///< the position of this rank's rows in the whole tensor
     std::int64_t whole_rows = 0;  ///< the number of rows of the whole tensor
 };
 
@@ -69,7 +69,8 @@ struct Snapshot {
     std::span<const NamedTensor> model = {};  ///< the model; empty for save_parts()
     std::span<const NamedTensor> state = {};  ///< other tensors that are equal on all ranks: optimizer, random numbers
     Metadata values = {};                     ///< texts of the program; the keys must not begin with "rueda."
-    std::optional<double> metric = {};  ///< decides which checkpoint is the best; for example the loss of an evaluation
+    std::optional<double> metric =
+        {};  ///< the metric that decides which checkpoint is the best, for example the loss of an evaluation
 };
 
 /// A complete checkpoint in the folder of a manager.
@@ -90,7 +91,8 @@ enum class WhichCheckpoint : std::int32_t { newest, best };
 /// full, training continues, the reason is printed in one line, and the earlier checkpoints stay. restore() checks the
 /// checksums. If the newest checkpoint is damaged, restore() prints one line and takes the next older checkpoint.
 ///
-/// An object belongs to one job. In an elastic job, make a new one in each generation, because the ranks change.
+/// A CheckpointManager belongs to one job. In an elastic job, make a new manager in each generation, because the ranks
+/// change.
 ///
 /// Threads: one thread at a time may use an object. The object starts one thread for each checkpoint.
 class RUEDA_API CheckpointManager {
@@ -107,9 +109,9 @@ public:
     /// Claims the folder for this job, so that no other job saves into it at the same time. The claim ends with the
     /// manager, and with the process of rank 0. All ranks must call this function. A program need not call it, because
     /// the first save claims the folder. But then a mistake is noticed only at the first save. Restoring needs no
-    /// claim. Throws InvalidArgument on all ranks if another job has claimed the folder; the text names its process and
-    /// host. If this process is on another host, rank 0 first waits up to two minutes, because NFS keeps the lock of a
-    /// dead machine for about 90 seconds.
+    /// claim. Throws InvalidArgument on all ranks if another job has claimed the folder; the text names that job's
+    /// process and host. If that process is on another host, rank 0 first waits up to two minutes, because NFS keeps
+    /// the lock of a dead machine for about 90 seconds.
     void claim();
     /// Returns whether a checkpoint is due after `step` completed steps. If CheckpointManagerOptions::every is set, the
     /// result depends on this rank's clock.
@@ -138,7 +140,7 @@ public:
     /// Waits until the thread of this rank has written its checkpoint. When this function returns on rank 0, the
     /// checkpoint is complete.
     void wait();
-    /// Waits as wait() does. Returns why the last save of this rank failed. Returns an empty text if this save
+    /// Waits as wait() does. Returns why the last save of this rank failed, or an empty text if the last save
     /// succeeded.
     [[nodiscard]] std::string last_failure();
 
@@ -155,8 +157,8 @@ public:
                                           WhichCheckpoint which = WhichCheckpoint::newest);
     /// Restores parts of tensors, as restore() does for whole tensors. Each rank reads the rows that it needs, so each
     /// rank must have access to the folder. The rows may be divided in another way than when they were saved. `parts`
-    /// need not contain all tensors of the checkpoint: a rank may need only a few tensors, and does not know which
-    /// tensors the other ranks need. A rank that needs some rows of a stored part reads the whole part, because the
+    /// may leave out tensors of the checkpoint: a rank may need only a few tensors, and does not know which tensors the
+    /// other ranks need. A rank that needs some rows of a stored part reads the whole part, because the
     /// checksum covers the part. This needs memory for the largest such part.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},

@@ -34,7 +34,8 @@ struct CurvesOptions {
 
 /// Writes a picture of the curves to an SVG file, which appears completely or not at all. The picture has the same
 /// bytes as the one that rueda.training.draw_curves of Python draws. Call it on one rank. Throws InvalidArgument if
-/// there is no curve, or if the file cannot be written, and ResourceExhausted if the disk is full. Threads: any thread.
+/// there is no curve, or if the file cannot be written. Throws ResourceExhausted if the disk is full. Threads: any
+/// thread.
 RUEDA_API void draw_curves(const std::filesystem::path& path, std::span<const Curve> curves,
                            const CurvesOptions& options = {});
 

@@ -71,17 +71,17 @@ public:
 
     /// All replicas have parameters with the same names, types and sizes in the same order. There are at most 16
     /// replicas. Allocates memory on the GPUs, to add up the largest gradient. Needs init(). Throws InvalidArgument if
-    /// an option is out of its range or if the replicas do not fit together, Unsupported if the process can use no GPU
-    /// or Rueda has no kernels for the GPU, and ResourceExhausted if a GPU has not enough memory or the system refuses
-    /// a thread. Does not communicate.
+    /// an option is out of its range or if the replicas do not fit together. Throws Unsupported if the process can use
+    /// no GPU or Rueda has no kernels for the GPU. Throws ResourceExhausted if a GPU has not enough memory or the
+    /// system refuses a thread. Does not communicate.
     explicit DeviceReplicas(std::vector<DeviceReplica> replicas, const DeviceReplicasOptions& options = {});
     DeviceReplicas(DeviceReplicas&& other) noexcept;
     DeviceReplicas& operator=(DeviceReplicas&& other) noexcept;
-    /// Ends the threads. Waits for the reductions among the processes that were started and have not ended. The object
-    /// must be destroyed before the parameters. Later work in the replicas' streams waits for the object's work.
+    /// Ends the threads. If reductions among the processes are still running, waits for them. The object must be
+    /// destroyed before the parameters. Later work in the replicas' streams waits for the object's work.
     ~DeviceReplicas();
 
-    /// The number of replicas in this process, and in all processes of the set, as in Replicas.
+    /// count() is the number of replicas in this process, and workers() the number in all processes of the set.
     [[nodiscard]] int count() const noexcept;
     [[nodiscard]] int workers() const noexcept;
 
@@ -100,10 +100,10 @@ public:
     /// Calls `work` for each replica, each on its own thread, as Replicas::on_each() does.
     void on_each(const Function& work);
 
-    /// Ends the step: later work in the streams of all replicas waits until the replica has the reduced gradients.
-    /// Waits until the other processes have called their reductions, but not for a GPU. Throws InvalidArgument if runs
-    /// are missing in this step. If a reduction fails, throws its error; the contents of the gradients are then
-    /// undefined.
+    /// Ends the step: later work in the stream of each replica waits until this replica has the reduced gradients. The
+    /// function waits until the other processes have called their reductions, but it does not wait for a GPU. Throws
+    /// InvalidArgument if runs are missing in this step. If a reduction fails, throws its error; the contents of the
+    /// gradients are then undefined.
     void synchronize();
 
 private:

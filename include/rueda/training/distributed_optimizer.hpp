@@ -40,7 +40,7 @@ struct DistributedOptimizerOptions {
 ///
 /// All members of the process set must make the same calls with the same parameters; the order of gradient_ready() may
 /// differ. If the gradients are in memory from rueda::allocate() or rueda::Allocator, the ranks of a host reduce them
-/// in place. Threads: one thread at a time may call its functions.
+/// in place. Threads: one thread at a time may use an optimizer.
 class RUEDA_API DistributedOptimizer {
 public:
     /// Throws like Optimizer's constructor, and if an option is out of its range. Does not communicate.
@@ -59,9 +59,9 @@ public:
     void broadcast(int root = 0);
 
     /// Says that a backward pass has written (or added) the gradient of parameter `index`. In the last pass of the
-    /// step, this starts the allreduce in place. From that call until synchronize() or step(), the gradient must not be
-    /// changed. Does not block. Throws InvalidArgument if there is no such parameter, or if this function was already
-    /// called `passes_per_step` times for it in this step.
+    /// step, this function starts the allreduce in place. From then until synchronize() or step(), the gradient must
+    /// not be changed. Does not block. Throws InvalidArgument if there is no such parameter, or if this function was
+    /// already called `passes_per_step` times for it in this step.
     void gradient_ready(std::size_t index);
 
     /// Waits until all gradients are reduced. A program needs this only if it reads the gradients before the step, for
@@ -74,9 +74,9 @@ public:
     /// Waits for the gradients and updates each parameter as soon as its gradient is reduced, so the updates overlap
     /// with the reductions that are still running. The gradients are first multiplied by `gradient_factor`, for example
     /// LossScale::gradient_factor(), and then clipped to `max_norm`. Throws like synchronize(), and like
-    /// Optimizer::step(). After an InvalidArgument, reductions may still run. If a reduction fails, all members have
-    /// updated the same parameters: the parameters whose reduction succeeded, or no parameter if max_norm is finite. If
-    /// max_norm is finite but the norm is not, throws InvalidArgument; skip() can then end the step.
+    /// Optimizer::step(). After an InvalidArgument, reductions may still run. If a reduction fails, each member
+    /// has updated exactly those parameters whose reduction succeeded, or no parameter if `max_norm` is finite. If
+    /// `max_norm` is finite but the norm is not, throws InvalidArgument; skip() can then end the step.
     void step(double learning_rate, double gradient_factor = 1.0);
 
     /// Ends the step without an update. All members must skip the same steps; see LossScale::keep_step(). Waits and

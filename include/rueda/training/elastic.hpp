@@ -61,14 +61,14 @@ public:
     /// are invalid after a change of the ranks. Memory of rueda::allocate() stays valid. But after a change, operations
     /// in this memory are no faster than operations in other memory.
     ///
-    /// Throws what `train` throws, except SlotsChanged. Throws Aborted if the job is not elastic, if ruedarun gives
-    /// this process no place in the next generation, or if all ranks that had the values have died.
+    /// Throws what `train` throws, except SlotsChanged. Throws Aborted if the job is not elastic, if ruedarun does
+    /// not take this process into the next generation, or if all ranks that had the values have died.
     void run(const std::function<void()>& train);
 
     /// Saves the present values in memory, and then calls check_slots(). All ranks must call it together.
     void commit();
     /// Throws SlotsChanged on all ranks if ruedarun has told rank 0 that slots have changed. All ranks must call it
-    /// together. The call sends 4 bytes.
+    /// together. check_slots() sends 4 bytes.
     void check_slots() const;
     /// Sets the values to those of the last commit.
     void restore();

@@ -18,7 +18,7 @@
 namespace rueda::training {
 
 struct PredictOptions {
-    std::int64_t batch_size = 256;  ///< the largest number of inputs in a call of the function; ≥ 1
+    std::int64_t batch_size = 256;  ///< the largest number of inputs in one call of the PredictFunction; ≥ 1
     std::int64_t row = 1;           ///< the number of outputs for each input; ≥ 1
 };
 
@@ -90,7 +90,7 @@ public:
     [[nodiscard]] double error_bound() const noexcept { return error_bound_; }
 
 private:
-    /// How many negative and how many positive samples have the same score.
+    /// The numbers of negative and positive samples that have one certain score.
     struct Ties {
         std::int64_t negative = 0;
         std::int64_t positive = 0;

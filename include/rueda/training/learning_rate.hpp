@@ -38,8 +38,8 @@ enum class ScalingPolicy : std::int32_t {
 
 /// Multiplies the rate by `factor` at each milestone (torch.optim.lr_scheduler.MultiStepLR).
 struct StepDecay {
-    std::vector<std::int64_t> milestones;  ///< the steps at which the rate falls, in ascending order, ≥ 0; the step
-                                           ///< itself already has the lower rate
+    std::vector<std::int64_t> milestones;  ///< the steps at which the rate falls, in ascending order, ≥ 0; each of
+                                           ///< these steps already has the lower rate
     double factor = 0.1;                   ///< finite and > 0
 };
 
@@ -107,8 +107,8 @@ struct PlateauOptions {
     /// A metric counts as an improvement if it differs from the best metric so far by more than this fraction of the
     /// best metric, in the better direction. ≥ 0, and below 1 if smaller metrics are better.
     double threshold = 1e-4;
-    std::int64_t cooldown = 0;      ///< after the rate was lowered, this number of observations is not counted; ≥ 0
-    double least = 0.0;             ///< the smallest factor; 0 ≤ least ≤ 1
+    std::int64_t cooldown = 0;  ///< this number of observations after a lowering does not count for `patience`; ≥ 0
+    double least = 0.0;         ///< the smallest factor; 0 ≤ least ≤ 1
     bool larger_is_better = false;  ///< true for an accuracy, false for a loss
 };
 

@@ -39,19 +39,20 @@ struct MetricsWriterOptions {
 
 /// Writes metrics to files of one folder. Only rank 0 writes; the other ranks' calls do nothing. write() gives each
 /// line to the operating system before it returns, so a killed job loses no line. rueda.training.MetricsWriter of
-/// Python writes the same files. Threads: one at a time.
+/// Python writes the same files. Threads: one thread at a time may use an object.
 class RUEDA_API MetricsWriter {
 public:
-    /// Creates the folder if it does not exist, and the files. Throws InvalidArgument if this is not possible, and
-    /// ResourceExhausted if the disk is full; the file that could not be made is then unchanged.
+    /// Creates the files, and the folder if it does not exist. Throws InvalidArgument if this is not possible, and
+    /// ResourceExhausted if the disk is full. An existing file that could not be replaced is then unchanged.
     explicit MetricsWriter(const std::filesystem::path& folder, const MetricsWriterOptions& options = {});
     MetricsWriter(MetricsWriter&&) noexcept;
     MetricsWriter& operator=(MetricsWriter&&) noexcept;
     ~MetricsWriter();
 
     /// Writes the metrics of a step. Throws InvalidArgument if a name is empty or "step", occurs twice, is not
-    /// UTF-8 or contains a control character. Also throws it if, with the format csv, a metric was not in the first
-    /// call. Throws ResourceExhausted if the disk is full; the line is then missing, and later calls may succeed.
+    /// UTF-8 or contains a control character. With the format csv, also throws it if the first call did not have one of
+    /// the metrics. Throws ResourceExhausted if the disk is full; the line is then missing, and later calls may
+    /// succeed.
     void write(std::int64_t step, std::span<const Metric> metrics);
     void write(std::int64_t step, std::initializer_list<Metric> metrics) {
         write(step, std::span(metrics.begin(), metrics.size()));

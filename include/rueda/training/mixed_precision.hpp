@@ -35,7 +35,7 @@ struct LossScaleOptions {
 ///     const double factor = scale.gradient_factor();   // before keep_step(), which may change the scale
 ///     if (scale.keep_step(finite)) { optimizer.step(rate, factor); }
 ///
-/// Threads: one thread at a time may call its functions.
+/// Threads: one thread at a time may use an object.
 class RUEDA_API LossScale {
 public:
     /// Throws InvalidArgument if an option is out of its range; the message names the option.

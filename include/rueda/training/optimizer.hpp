@@ -36,8 +36,8 @@ struct Parameter {
     bool decays = true;
 };
 
-// The comments below call the parameter w, its gradient g, the learning rate η, and the number of the step t = 1, 2, …
-// A weight decay λ of Sgd, Adam and Adagrad is added to the gradient first: g ← g + λ w.
+// In the comments below, w is the parameter, g its gradient, η the learning rate, and t = 1, 2, … the number of the
+// step. A weight decay λ of Sgd, Adam and Adagrad is added to the gradient first: g ← g + λ w.
 
 /// Stochastic gradient descent: u ← momentum · u + (1 − dampening) · g; w ← w − η u. With nesterov, w ← w − η (g +
 /// momentum · u). The first step sets u to g. This is the definition of torch.optim.SGD, with the momentum of Sutskever
@@ -57,7 +57,7 @@ struct Sgd {
 struct Adam {
     double beta1 = 0.9;
     double beta2 = 0.999;
-    /// At least 1.2e-38, the smallest normal float32. AdamW, Adagrad and Lamb have the same limit.
+    /// ε: at least 1.2e-38, the smallest normal float32. The same limit applies to the ε of AdamW, Adagrad and Lamb.
     double epsilon = 1e-8;
     double weight_decay = 0.0;
 };
@@ -75,8 +75,8 @@ struct AdamW {
 /// w ← w − η / (1 + (t − 1) · rate_decay) · g / (√n + ε).
 struct Adagrad {
     double rate_decay = 0.0;
-    double initial_accumulator = 0.0;  ///< the value of n before the first step
-    double epsilon = 1e-10;            ///< may be 0 if initial_accumulator is above 0
+    double initial_accumulator = 0.0;  ///< the sum of squares n before the first step
+    double epsilon = 1e-10;            ///< ε; may be 0 if initial_accumulator is above 0
     double weight_decay = 0.0;
 };
 
@@ -95,7 +95,7 @@ struct Ftrl {
     double beta = 1.0;
     double l1 = 0.0;
     double l2 = 0.0;
-    double initial_accumulator = 0.0;  ///< the value of n before the first step; beta + √n must be above 0
+    double initial_accumulator = 0.0;  ///< the sum of squares n before the first step; beta + √n must be above 0
 };
 
 /// You et al. 2020 (arXiv:1904.00962, algorithm 2) with φ(x) = x: r = m̂ / (√v̂ + ε) with Adam's m̂ and v̂;

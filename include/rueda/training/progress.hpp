@@ -18,7 +18,7 @@ namespace rueda::training {
 ///     training [#########.....................] 31/100 loss 0.1234
 ///
 /// The bar is shown on rank 0 only, and only if standard output and standard error are terminals. So log files stay
-/// readable. Threads: one at a time.
+/// readable. Threads: one thread at a time may use an object.
 class RUEDA_API Progress {
 public:
     /// `total` is the number of steps. 0 means that this number is not known; the line then has no bar. `what` is the

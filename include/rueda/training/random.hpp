@@ -56,8 +56,9 @@ public:
     /// Returns a value with 0 ≤ value < 1, in steps of 2^−53.
     [[nodiscard]] double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
-    /// The generator's state, which can be saved in a checkpoint like a tensor. A generator whose state is overwritten
-    /// by the state of another generator continues the other generator's sequence. The state must not be all zeros.
+    /// The generator's state, which can be saved in a checkpoint like a tensor. If the state is overwritten by the
+    /// state of a second generator, this generator continues the sequence of the second one. The state must not be all
+    /// zeros.
     [[nodiscard]] std::span<std::uint64_t> state() noexcept { return state_; }
 
 private:

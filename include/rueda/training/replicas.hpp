@@ -21,11 +21,12 @@ namespace rueda::training {
 /// How the replicas of a process add up their gradients. In all four ways, no replica waits for another one during its
 /// pass, and the sums have the same bits in every run. K is the number of replicas.
 enum class ReplicaReduction : std::int32_t {
-    /// The replica that has a gradient last adds up the gradients of all replicas, in one pass over the memory: K reads
-    /// and 1 write. The slowest replica therefore does most of the additions.
+    /// The replica that is the last to compute a gradient adds up this gradient of all replicas. It does this in one
+    /// pass over the memory: K reads and 1 write. The slowest replica therefore does most of the additions.
     to_one,
-    /// The replicas form groups, for example one group for each socket. The replica of a group that has a gradient last
-    /// adds up the gradients of its group. The last group adds up the sums of the groups. With G groups, these are
+    /// The replicas form groups, for example one group for each socket. In each group, the last replica to compute
+    /// a gradient adds up this gradient of its group. The last group adds up the sums of the groups. With G groups,
+    /// these are
     /// K + G reads and G + 1 writes; the bits differ from those of to_one and divided.
     hierarchical,
     /// Like to_one, but long gradients are divided into pieces, and all replicas share the additions. A replica adds up
@@ -33,8 +34,8 @@ enum class ReplicaReduction : std::int32_t {
     divided,
     /// Each gradient is divided into K pieces, whose sums go from replica to replica. Each replica adds its own
     /// gradient to what comes from its neighbour: 2 (K − 1) reads and K − 1 writes. Usually slower than the other ways.
-    /// With more than two replicas, the bits differ from those of the other ways, because each piece begins with
-    /// another replica.
+    /// With more than two replicas, the bits differ from those of the other ways, because the sum of each
+    /// piece begins with another replica.
     ring,
 };
 
@@ -68,19 +69,20 @@ public:
     [[nodiscard]] int index() const noexcept { return index_; }
     /// The number of replicas in this process.
     [[nodiscard]] int count() const noexcept;
-    /// The number of this replica among the replicas of all processes, 0 … workers() − 1, and the number of all these
-    /// replicas. A Sampler with these numbers as rank and size gives each replica its share of the samples.
+    /// worker() is the number of this replica among the replicas of all processes, 0 … workers() − 1. workers() is the
+    /// number of all these replicas. A Sampler with these numbers as rank and size gives each replica its share of the
+    /// samples.
     [[nodiscard]] int worker() const noexcept;
     [[nodiscard]] int workers() const noexcept;
 
     /// Says that this replica has written (or added) its gradient of parameter `parameter`. In the last run of a step,
-    /// the replicas add up the gradients of this parameter when all of them have it, and the reduction among the
-    /// processes begins. From this call until step() or synchronize(), the gradient must not be changed. This function
-    /// does not wait for another replica, but it may add up gradients itself.
+    /// the replicas add up their gradients of this parameter as soon as all replicas have written them. Then the
+    /// reduction among the processes begins. From this call until step() or synchronize(), the gradient must not be
+    /// changed. This function does not wait for another replica, but it may add up gradients itself.
     ///
-    /// Throws InvalidArgument if there is no such parameter, if this replica has already called the function for this
-    /// parameter in this run, or if the call is made in on_each(). If another replica has failed, throws an exception
-    /// that is no std::exception. This exception ends the function of this replica, which must not catch it.
+    /// Throws InvalidArgument if there is no such parameter, if this replica has already called gradient_ready() for
+    /// this parameter in this run, or if the call is made in on_each(). If another replica has failed, throws an
+    /// exception that is no std::exception. This exception ends the function of this replica, which must not catch it.
     void gradient_ready(std::size_t parameter);
 
     /// Whether another replica has failed, so that the result of this replica will not be used. A long computation can
@@ -169,7 +171,7 @@ public:
     /// set all of them to 0. If the reduction of a gradient cannot be started at all, for example because the program
     /// has a pending operation with the same name, the job ends.
     ///
-    /// Throws InvalidArgument on all processes if these have different numbers of replicas.
+    /// If the processes have different numbers of replicas, all of them throw InvalidArgument.
     ///
     /// Throws InvalidArgument if the step already had `passes_per_step` runs. The function of a replica must not call
     /// run() or other functions of this class that use the threads; such a call throws InvalidArgument.

@@ -44,7 +44,7 @@ enum class EmptyShares : std::int32_t {
 struct SamplerOptions {
     std::int64_t samples = 0;  ///< number of samples in the data set; ≥ 1
     std::int64_t batch = 0;    ///< number of samples in one step, over all ranks; ≥ 1
-    std::uint64_t seed = 0;    ///< the value must be the same on every rank
+    std::uint64_t seed = 0;    ///< seed of the permutations; must be the same on every rank
     int rank = 0;              ///< usually rueda::rank()
     int size = 1;              ///< usually rueda::size()
     Remainder remainder = Remainder::keep;
