@@ -106,8 +106,8 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
         const StallReport::Tensor published = with_other_names(all);
         publish_awaited_message(block_, &published, all.front().pending.since_ns);
     }
-    // The schedule records which reports were made, so it is replaced only after the texts of the report exist. If
-    // there is no memory for the texts, the report stays due.
+    // The new schedule says that this report was made. Therefore it replaces the old schedule only when the texts of
+    // the report exist. If there is no memory for the texts, the old schedule stays, and the report is still due.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);

@@ -94,9 +94,8 @@ public:
     /// Makes sure that a thread will be woken for the remaining work. Call this after a submit without a wait, and
     /// after a wait.
     void attend() {
-        // In the state `asleep`, the work was handed to the background thread. But another caller may have held the
-        // lock in the meantime. If the background thread found the lock taken during that time, it sleeps again and
-        // must be woken once more.
+        // In the state `asleep`, the work was already handed to the background thread. But this thread may have woken
+        // while another caller held the lock, and gone to sleep again. It must then be woken once more.
         const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
         const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
         const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());

@@ -144,8 +144,8 @@ struct HeartbeatMessage {};
 
 using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage>;
 
-/// The maximum number of claims in an announcement; further claims are left out. This does no harm: more than one claim
-/// is always an error, and the error message does not need more values.
+/// The maximum number of claims in an announcement; further claims are left out. This does no harm: two claims are
+/// already an error, and the claims that are kept are enough for its message.
 inline constexpr std::size_t kMostClaims = 64;
 /// The longest text of a refusal or an abort, in bytes.
 inline constexpr std::size_t kMostTextBytes = 4096;

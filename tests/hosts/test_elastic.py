@@ -239,7 +239,8 @@ class Slots(ElasticHosts):
         os.kill(pids[0], signal.SIGSTOP)  # this rank stays in its step, so the others wait for it
         os.kill(pids[1], signal.SIGKILL)
         job.wait_for(lambda: "was killed by signal 9" in job.err)
-        time.sleep(1)  # the ranks on rueda-h1 leave the generation; no line shows that they wait
+        # In this second, the ranks on rueda-h1 leave the generation and wait. The job prints no line when they do so.
+        time.sleep(1)
         os.kill(elastic_jobs.parent_of(pids[3]), signal.SIGKILL)
         os.kill(pids[0], signal.SIGCONT)
         job.wait_for(lambda: len(starts_with_size(job, 2)) == 2)

@@ -70,7 +70,8 @@ StepResult OrderTask::step_exchange() {
                 phase_ = Phase::idle;
                 return StepResult::done;
             }
-            // All members have come to this batch, so they have launched all batches that had no order.
+            // All members have come to this batch. So they have launched all earlier batches of this set, for which no
+            // order was agreed.
             has_order_ = true;
             sets_->decide(use_, true);
             propose();

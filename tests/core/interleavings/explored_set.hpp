@@ -440,8 +440,8 @@ private:
         }
     }
     /// Executes an operation that the log calls. The announcements of all members must be complete and belong to this
-    /// operation, even if some members are already further in the log. In the first call of a name, `slot` is kNoSlot
-    /// and the announcements are in the mailboxes. Later they are in the places of `slot`.
+    /// operation, even if some members are already further in the log. When the log calls a name for the first time,
+    /// `slot` is kNoSlot, and the announcements are in the mailboxes. In later calls, the announcements are in `slot`.
     void call(std::size_t name, std::uint32_t slot) {
         const std::uint32_t operation = tensors_[name].operations - 1;
         for (std::uint32_t member = 0; member < set_.memory.extent().members; ++member) {

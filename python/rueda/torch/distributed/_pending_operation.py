@@ -218,8 +218,8 @@ class Operation:
     has_completed = has_ended
 
     def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns a context manager, in which a thread of the backend concludes the operation. For tensors on a GPU it
-        selects a stream, because such a thread belongs to no stream of the program.
+        """Returns a context manager. A thread of the backend concludes the operation inside it. For tensors on a GPU, the
+        context manager selects a stream, because in this thread none of the program's streams is the current one.
         """
         return contextlib.nullcontext()
 

@@ -20,7 +20,8 @@ struct SharedEvent::Page {
         Time time;
     };
     struct Slot {
-        /// the number of a completed record; complete() stores it with release, and is_complete() loads it with acquire
+        /// Which recording of the event has completed (recordings are counted). complete() stores the number with
+        /// release, and is_complete() loads it with acquire.
         std::atomic<std::uint64_t> completed;
         std::uint32_t count;
         Entry entries[kEntries];
