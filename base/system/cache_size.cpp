@@ -14,23 +14,40 @@ namespace rueda::base {
 
 namespace {
 
-constexpr std::uint64_t kUsualCacheBytes = 1024 * 1024;
-
-}  // namespace
-
-std::uint64_t second_level_cache_bytes(const FileReader& read) {
+/// Returns 0 if the kernel does not report the size of this cache.
+std::uint64_t bytes_of_level(const std::string& wanted, const FileReader& read) {
     // The kernel numbers the caches of a core without gaps, so the first missing number ends the loop.
     for (int index = 0;; ++index) {
         const std::string cache = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
         const std::optional<std::string> level = read_word(read, cache + "level");
         if (!level) {
-            return kUsualCacheBytes;
+            return 0;
         }
-        if (level == "2" && read_word(read, cache + "type") != "Instruction") {
-            const std::uint64_t bytes = parse_bytes(read_word(read, cache + "size").value_or("")).value_or(0);
-            return bytes > 0 ? bytes : kUsualCacheBytes;
+        if (level == wanted && read_word(read, cache + "type") != "Instruction") {
+            return parse_bytes(read_word(read, cache + "size").value_or("")).value_or(0);
         }
     }
+}
+
+}  // namespace
+
+bool has_third_level_of_core_complex() {
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amd") != 0;
+#else
+    return false;
+#endif
+}
+
+CacheSizes cache_sizes(bool has_core_complex, const FileReader& read) {
+    CacheSizes sizes;
+    if (const std::uint64_t bytes = bytes_of_level("2", read); bytes > 0) {
+        sizes.second_level = bytes;
+    }
+    if (has_core_complex) {
+        sizes.third_level = bytes_of_level("3", read);
+    }
+    return sizes;
 }
 
 }  // namespace rueda::base

@@ -8,8 +8,19 @@
 
 namespace rueda::base {
 
-/// Returns the size in bytes of the first core's second-level cache, from the kernel's files under /sys. Returns 1 MiB
-/// if the kernel does not report the size, as in many virtual machines.
-[[nodiscard]] std::uint64_t second_level_cache_bytes(const FileReader& read = read_small_file);
+/// Whether the third-level cache of this processor belongs to one group of cores (a core complex), as in AMD's
+/// processors. In other processors all cores share it, also those of other virtual machines, so a job cannot know how
+/// much of it is free.
+[[nodiscard]] bool has_third_level_of_core_complex();
+
+/// The sizes in bytes of the first core's caches.
+struct CacheSizes {
+    std::uint64_t second_level = 1024 * 1024;  ///< also if the kernel does not report the size
+    std::uint64_t third_level = 0;             ///< of the core complex; 0: the job should not count on this cache
+};
+
+/// Reads the sizes from the kernel's files under /sys, which many virtual machines do not have.
+[[nodiscard]] CacheSizes cache_sizes(bool has_core_complex = has_third_level_of_core_complex(),
+                                     const FileReader& read = read_small_file);
 
 }  // namespace rueda::base

@@ -32,7 +32,8 @@ void StreamTask::begin(const Batch& batch) {
         chunk_count_ = std::max(chunk_count_, (stream.bytes + chunk_bytes_ - 1) / chunk_bytes_);
         bytes += stream.bytes;
     }
-    store_ = batch.operation == Operation::broadcast ? store_in_place(bytes) : store_of_output(bytes);
+    store_ = batch.operation == Operation::broadcast ? store_in_place(bytes)
+                                                     : store_of_output(bytes, set_.arena->plan().stream_from);
     opened_ = arrived_ = published_ = 0;
     opening_ = arriving_ = publishing_ = taking_ = {};
     go_to_crossing(opening_);

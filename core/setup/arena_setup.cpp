@@ -136,7 +136,7 @@ Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent&
 
 }  // namespace
 
-Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
+Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, const base::CacheSizes& caches,
                               std::uint64_t resident_bytes, std::uint32_t job_size) {
     ArenaSizes sizes;
     NegotiationExtent& extent = sizes.extent;
@@ -161,11 +161,13 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.members = members;
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
+    // Streaming stores are faster from 4 MiB on, but not if the outputs of all ranks of the host fit into the L3 cache.
+    plan.stream_from = std::max(plan.stream_from, caches.third_level / members);
     // The chunk size is a fixed part of the size of the L2 cache. A chunk passes through the caches of the rank that
     // writes it and of the rank that reads it. The private memory of the two ranks passes through these caches too,
     // because they copy from it and to it. Two chunks are in use at the same time, and the caches also hold other data.
     // A thirty-second of the L2 cache was faster than a sixteenth or an eighth (docs/design/collectives.md).
-    const std::uint64_t usual = std::clamp(l2_bytes / 32, kSmallestUsualChunk, kLargestUsualChunk);
+    const std::uint64_t usual = std::clamp(caches.second_level / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
     // A cell must hold at least one element for each member, because in a reducescatter it holds one piece of the
     // tensor for each member. An element has up to 16 bytes: between hosts, an average of int64 is sent as 16 bytes. If
@@ -195,21 +197,23 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
 }
 
 Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
-                                   const collectives::LocalGroup& group, std::uint64_t l2_bytes, ResidentRoom room,
-                                   collectives::AddressReserve* addresses) {
+                                   const collectives::LocalGroup& group, const base::CacheSizes& caches,
+                                   ResidentRoom room, collectives::AddressReserve* addresses) {
     const auto members = static_cast<std::uint32_t>(group.local_size);
     Result<std::uint64_t> resident =
         smallest_of_all(control_plane, room == ResidentRoom::yes ? reservable_resident_bytes(config, members) : 0);
     RUEDA_RETURN_IF_FAILED(resident.status());
-    Result<std::uint64_t> l2 = smallest_of_all(control_plane, l2_bytes);
-    RUEDA_RETURN_IF_FAILED(l2.status());
+    Result<std::uint64_t> second_level = smallest_of_all(control_plane, caches.second_level);
+    RUEDA_RETURN_IF_FAILED(second_level.status());
+    Result<std::uint64_t> third_level = smallest_of_all(control_plane, caches.third_level);
+    RUEDA_RETURN_IF_FAILED(third_level.status());
     Result<std::uint64_t> limit = smallest_of_all(control_plane, config.arena_limit_bytes);
     RUEDA_RETURN_IF_FAILED(limit.status());
 
     base::Config agreed = config;
     agreed.arena_limit_bytes = limit.value();
-    Result<ArenaSizes> sizes =
-        plan_arena(agreed, members, l2.value(), resident.value(), static_cast<std::uint32_t>(group.size));
+    Result<ArenaSizes> sizes = plan_arena(agreed, members, {second_level.value(), third_level.value()},
+                                          resident.value(), static_cast<std::uint32_t>(group.size));
     Status status = sizes.status();
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
     Result<std::uint64_t> cell = smallest_of_all(control_plane, sizes.value().plan.cell_bytes);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/settings/config.hpp"
+#include "base/system/cache_size.hpp"
 #include "collectives/control_plane.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "collectives/local_group.hpp"
@@ -25,10 +26,10 @@ enum class ResidentRoom : std::uint8_t { yes, no };
 
 /// Sets up the arena. Collective. The ranks agree on the sizes and compare them with the available memory. Then they
 /// create, share, map and check the arena, and each rank touches its own part. All ranks get the same result, except
-/// for errors that only one rank can see. `l2_bytes`, the size of the L2 cache, determines the size of the chunks; the
-/// smallest value of all ranks counts. `addresses`: see Arena::map().
+/// for errors that only one rank can see. `caches` determines the size of the chunks, and which outputs are written
+/// past the caches; the smallest sizes of all ranks count. `addresses`: see Arena::map().
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
-                                                 const collectives::LocalGroup& group, std::uint64_t l2_bytes,
+                                                 const collectives::LocalGroup& group, const base::CacheSizes& caches,
                                                  ResidentRoom resident,
                                                  collectives::AddressReserve* addresses = nullptr);
 
@@ -38,7 +39,8 @@ struct ArenaSizes {
     collectives::ArenaPlan plan;
     NegotiationExtent extent;
 };
-[[nodiscard]] Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members, std::uint64_t l2_bytes,
-                                            std::uint64_t resident_bytes, std::uint32_t job_size);
+[[nodiscard]] Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
+                                            const base::CacheSizes& caches, std::uint64_t resident_bytes,
+                                            std::uint32_t job_size);
 
 }  // namespace rueda::core

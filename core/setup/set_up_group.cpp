@@ -27,7 +27,7 @@ Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlP
     ranks.group = std::move(group);
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, check_local_size(ranks.group)));
     Result<AttachedArena> attached =
-        set_up_arena(config, control_plane, ranks.group, base::second_level_cache_bytes(), resident, addresses);
+        set_up_arena(config, control_plane, ranks.group, base::cache_sizes(), resident, addresses);
     RUEDA_RETURN_IF_FAILED(attached.status());
     ranks.attached = std::move(attached).value();
     return ranks;

@@ -28,6 +28,7 @@ struct ArenaPlan {
                                        ///< use memory
     std::uint64_t ring_bytes = 0;      ///< bytes for messages in one direction between two ranks (MessageRegion); 0: no
                                        ///< messages
+    std::uint64_t stream_from = 4 << 20;  ///< outputs of this number of bytes and more are written past the caches
     bool has_recorder = false;  ///< whether the shared memory contains the ranks' flight recorders (what each rank did
                                 ///< last)
 

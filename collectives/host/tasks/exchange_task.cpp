@@ -85,7 +85,7 @@ void ExchangeTask::plan_allgather() {
         add(member, bytes, offset, location);
         offset += bytes;
     }
-    store_ = store_of_output(offset);
+    store_ = store_of_output(offset, set_.arena->plan().stream_from);
 }
 
 void ExchangeTask::plan_pushes() {

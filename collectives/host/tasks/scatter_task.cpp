@@ -27,7 +27,7 @@ void ScatterTask::begin(const Batch& batch) {
             output_bytes += from_[member].bytes();
         }
     }
-    store_ = store_of_output(output_bytes);
+    store_ = store_of_output(output_bytes, set_.arena->plan().stream_from);
     somebody_stages_ = false;
     for (std::uint32_t member = 0; member < set_.members; ++member) {
         somebody_stages_ = somebody_stages_ || is_staged(member);

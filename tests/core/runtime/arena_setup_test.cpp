@@ -8,14 +8,14 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::uint64_t kL2 = 2 * base::kMiB;
+constexpr base::CacheSizes kCaches{2 * base::kMiB, 0};
 constexpr std::uint64_t kResident = std::uint64_t{1} << 30;
 
 NegotiationExtent planned(std::uint32_t members, std::uint64_t limit_bytes, std::uint32_t slots = 1024) {
     base::Config config;
     config.arena_limit_bytes = limit_bytes;
     config.slots = slots;
-    const Result<ArenaSizes> sizes = plan_arena(config, members, kL2, kResident, members);
+    const Result<ArenaSizes> sizes = plan_arena(config, members, kCaches, kResident, members);
     INFO(sizes.status().message());
     REQUIRE(sizes.is_ok());
     // The planned parts must fit into the arena's memory limit.
@@ -42,12 +42,25 @@ TEST_CASE("the settings of slots count names, beside those of unnamed operations
         config.slots = slots;
         config.slots_max = most;
         config.arena_limit_bytes = std::uint64_t{1} << 30;
-        const auto sizes = plan_arena(config, 4, kL2, kResident, 4);
+        const auto sizes = plan_arena(config, 4, kCaches, kResident, 4);
         REQUIRE(sizes.is_ok());
         const NegotiationExtent& extent = sizes.value().extent;
         CHECK(extent.initial_slots - extent.unnamed_slots == slots);
         CHECK(extent.slots - extent.unnamed_slots == most);
     }
+}
+
+TEST_CASE("outputs are written past the caches from 4 MiB on, or if they do not fit into the L3 cache", "[threads]") {
+    const auto stream_from = [](std::uint64_t third_level, std::uint32_t members) {
+        const auto sizes = plan_arena(base::Config(), members, {2 * base::kMiB, third_level}, kResident, members);
+        REQUIRE(sizes.is_ok());
+        return sizes.value().plan.stream_from;
+    };
+    CHECK(stream_from(0, 2) == 4 * base::kMiB);
+    CHECK(stream_from(4 * base::kMiB, 2) == 4 * base::kMiB);
+    CHECK(stream_from(32 * base::kMiB, 1) == 32 * base::kMiB);
+    CHECK(stream_from(32 * base::kMiB, 2) == 16 * base::kMiB);
+    CHECK(stream_from(32 * base::kMiB, 16) == 4 * base::kMiB);
 }
 
 TEST_CASE("with less memory smaller inputs travel, and in fewer slots, before none do", "[threads]") {
