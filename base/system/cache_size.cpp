@@ -44,8 +44,10 @@ CacheSizes cache_sizes(bool has_core_complex, const FileReader& read) {
     if (const std::uint64_t bytes = bytes_of_level("2", read); bytes > 0) {
         sizes.second_level = bytes;
     }
-    if (has_core_complex) {
-        sizes.third_level = bytes_of_level("3", read);
+    // In some virtual machines, the kernel reports the L3 caches of all core complexes as one cache.
+    constexpr std::uint64_t kLargestOfCoreComplex = 128 << 20;
+    if (const std::uint64_t bytes = bytes_of_level("3", read); has_core_complex && bytes <= kLargestOfCoreComplex) {
+        sizes.third_level = bytes;
     }
     return sizes;
 }

@@ -8,9 +8,9 @@
 
 namespace rueda::base {
 
-/// Whether the third-level cache of this processor belongs to one group of cores (a core complex), as in AMD's
-/// processors. In other processors all cores share it, also those of other virtual machines, so a job cannot know how
-/// much of it is free.
+/// Whether the third-level caches of this processor belong to small groups of cores (core complexes), as in AMD's
+/// processors. In other processors, a cache is often shared by all cores of a socket, also by those of many other
+/// virtual machines, so a job cannot know how much of it is free.
 [[nodiscard]] bool has_third_level_of_core_complex();
 
 /// The sizes in bytes of the first core's caches.

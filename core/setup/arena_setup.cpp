@@ -6,6 +6,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstddef>
@@ -102,20 +103,24 @@ std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_
     return bytes / kHugePage * kHugePage;
 }
 
-Result<std::uint64_t> smallest_of_all(collectives::ControlPlane& control_plane, std::uint64_t mine) {
-    Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(&mine, 1)));
+/// Returns the smallest value of all ranks, for each of several numbers.
+template <std::size_t kCount>
+Result<std::array<std::uint64_t, kCount>> smallest_of_all(collectives::ControlPlane& control_plane,
+                                                          std::array<std::uint64_t, kCount> numbers) {
+    Result<std::vector<Bytes>> all = control_plane.allgather(std::as_bytes(std::span(numbers)));
     RUEDA_RETURN_IF_FAILED(all.status());
-    std::uint64_t smallest = mine;
     for (const Bytes& bytes : all.value()) {
-        std::uint64_t other = 0;
-        if (bytes.size() != sizeof(other)) {
-            return failure(ErrorCode::internal, "a rank announced its address space with {} bytes instead of {}",
-                           bytes.size(), sizeof(other));
+        std::array<std::uint64_t, kCount> others{};
+        if (bytes.size() != sizeof(others)) {
+            return failure(ErrorCode::internal, "a rank announced its sizes for the arena with {} bytes instead of {}",
+                           bytes.size(), sizeof(others));
         }
-        std::memcpy(&other, bytes.data(), sizeof(other));
-        smallest = std::min(smallest, other);
+        std::memcpy(others.data(), bytes.data(), sizeof(others));
+        for (std::size_t i = 0; i < kCount; ++i) {
+            numbers[i] = std::min(numbers[i], others[i]);
+        }
     }
-    return smallest;
+    return numbers;
 }
 
 Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
@@ -200,27 +205,24 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
                                    const collectives::LocalGroup& group, const base::CacheSizes& caches,
                                    ResidentRoom room, collectives::AddressReserve* addresses) {
     const auto members = static_cast<std::uint32_t>(group.local_size);
-    Result<std::uint64_t> resident =
-        smallest_of_all(control_plane, room == ResidentRoom::yes ? reservable_resident_bytes(config, members) : 0);
-    RUEDA_RETURN_IF_FAILED(resident.status());
-    Result<std::uint64_t> second_level = smallest_of_all(control_plane, caches.second_level);
-    RUEDA_RETURN_IF_FAILED(second_level.status());
-    Result<std::uint64_t> third_level = smallest_of_all(control_plane, caches.third_level);
-    RUEDA_RETURN_IF_FAILED(third_level.status());
-    Result<std::uint64_t> limit = smallest_of_all(control_plane, config.arena_limit_bytes);
-    RUEDA_RETURN_IF_FAILED(limit.status());
-
+    const bool is_job = room == ResidentRoom::yes;
+    // Several process sets may work at the same time, so none of them counts on the L3 cache.
+    const auto smallest = smallest_of_all<4>(
+        control_plane, {is_job ? reservable_resident_bytes(config, members) : 0, config.arena_limit_bytes,
+                        caches.second_level, is_job ? caches.third_level : 0});
+    RUEDA_RETURN_IF_FAILED(smallest.status());
+    const auto [resident_bytes, arena_limit_bytes, second_level, third_level] = smallest.value();
     base::Config agreed = config;
-    agreed.arena_limit_bytes = limit.value();
-    Result<ArenaSizes> sizes = plan_arena(agreed, members, {second_level.value(), third_level.value()},
-                                          resident.value(), static_cast<std::uint32_t>(group.size));
+    agreed.arena_limit_bytes = arena_limit_bytes;
+    Result<ArenaSizes> sizes = plan_arena(agreed, members, {second_level, third_level}, resident_bytes,
+                                          static_cast<std::uint32_t>(group.size));
     Status status = sizes.status();
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
-    Result<std::uint64_t> cell = smallest_of_all(control_plane, sizes.value().plan.cell_bytes);
+    const auto cell = smallest_of_all<1>(control_plane, {sizes.value().plan.cell_bytes});
     RUEDA_RETURN_IF_FAILED(cell.status());
-    sizes.value().plan.cell_bytes = cell.value();
-    sizes.value().plan.ring_bytes = room == ResidentRoom::yes ? ring_bytes_of(members) : 0;
-    sizes.value().plan.has_recorder = room == ResidentRoom::yes;
+    sizes.value().plan.cell_bytes = cell.value().front();
+    sizes.value().plan.ring_bytes = is_job ? ring_bytes_of(members) : 0;
+    sizes.value().plan.has_recorder = is_job;
     base::UniqueFd memory;
     if (status.is_ok() && group.is_leader()) {
         Result<base::UniqueFd> created = collectives::Arena::create_memory(sizes.value().plan);

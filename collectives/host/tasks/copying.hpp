@@ -9,8 +9,8 @@
 #include "ops/reduce.hpp"
 
 /// How many bytes the tasks copy at one time, and with which kind of stores. The values were measured with two ranks on
-/// two cores with 2 MiB of L2 cache each. The functions use only values that all members know, so every rank gets the
-/// same result.
+/// two cores with 2 MiB of L2 cache each, where nothing else is said. The functions use only values that all members
+/// know, so every rank gets the same result.
 namespace rueda::collectives {
 
 /// The largest number of bytes of an input that a task copies at one time. Larger chunks do not stay in the caches
@@ -35,9 +35,11 @@ inline constexpr std::uint64_t kLargestChunk = 64 * 1024;
 ///   MiB, 5.7 and 4.1 ms for 32 MiB;
 /// - only allgathers run, so all data are in the L3 cache: 0.80 and 0.87 ms for 8 MiB.
 ///
-/// On an AMD EPYC (Zen 5) with 32 MiB of L3 cache for two cores, an allgather with an output of 8 MiB takes 0.25 and
-/// 0.49 ms, and also 0.25 and 0.50 ms if each rank writes 32 MiB of other memory between two allgathers. An alltoall
-/// with an output of 16 MiB takes 0.91 and 1.33 ms, and 1.62 and 1.54 ms with other memory.
+/// On two cores of an AMD EPYC (Zen 5) with 32 MiB of L3 cache:
+/// - each rank writes 32 MiB of other memory between two operations: 0.35 and 0.57 ms for the output of an allgather of
+/// 8
+///   MiB, 1.14 and 1.45 ms for the output of an alltoall of 16 MiB;
+/// - only these operations run: 0.25 and 0.49 ms, 0.91 and 1.33 ms.
 [[nodiscard]] constexpr ops::Store store_of_output(std::uint64_t bytes, std::uint64_t stream_from) {
     return bytes >= stream_from ? ops::Store::streaming : ops::Store::cached;
 }

@@ -41,6 +41,9 @@ HandMadeJob::HandMadeJob(const Shape& shape, const std::vector<BatchPlan>& batch
     plan.cell_bytes = shape.cell_bytes;
     plan.cells_per_rank = shape.cells;
     plan.resident_bytes = kResidentBytes;
+    if (shape.members % 2 == 0) {
+        plan.stream_from = 1024;  // streaming stores also for small outputs
+    }
     auto memory = Arena::create_memory(plan);
     memory.status().throw_if_failed();
     for (std::uint32_t rank = 0; rank < plan.members; ++rank) {
