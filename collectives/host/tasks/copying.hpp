@@ -36,10 +36,9 @@ inline constexpr std::uint64_t kLargestChunk = 64 * 1024;
 /// - only allgathers run, so all data are in the L3 cache: 0.80 and 0.87 ms for 8 MiB.
 ///
 /// On two cores of an AMD EPYC (Zen 5) with 32 MiB of L3 cache:
-/// - each rank writes 32 MiB of other memory between two operations: 0.35 and 0.57 ms for the output of an allgather of
-/// 8
-///   MiB, 1.14 and 1.45 ms for the output of an alltoall of 16 MiB;
-/// - only these operations run: 0.25 and 0.49 ms, 0.91 and 1.33 ms.
+/// - each rank writes 32 MiB of other memory between two operations: 0.35 and 0.57 ms for an allgather with an output
+///   of 8 MiB, 0.20 and 0.29 ms for an alltoall with an output of 4 MiB;
+/// - only these operations run: 0.25 and 0.49 ms, 0.14 and 0.25 ms.
 [[nodiscard]] constexpr ops::Store store_of_output(std::uint64_t bytes, std::uint64_t stream_from) {
     return bytes >= stream_from ? ops::Store::streaming : ops::Store::cached;
 }
