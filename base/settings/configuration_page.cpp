@@ -21,8 +21,8 @@ constexpr const char* kIntroduction =
 Rueda reads its settings once, at init, from environment variables that begin with `RUEDA_`. If Horovod has the same
 setting, its variable works too; if both are set, Rueda's counts. An empty variable counts as not set.
 
-The ranks of a job should have the same settings, except for those that identify a rank. `ruedarun` passes all settings
-on to the ranks. The column *counts* says what happens if the ranks have different values:
+The ranks of a job should have the same settings, except for those that identify a rank or a host. `ruedarun` passes the
+other settings on to the ranks, also on other hosts. The column *counts* says what happens if the ranks have different values:
 
 - *each rank's own*: each rank uses its own value.
 - *rank 0's*: all ranks use rank 0's value, and rank 0 prints a warning.

@@ -82,8 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         "--between",
         default="0",
         metavar="SIZE",
-        help="bytes of other memory that each rank writes before each operation, so that the caches do not contain the "
-        "memory of the operation before (default: %(default)s)",
+        help="bytes of other memory that each rank writes before each operation (or before each set of gradients), so "
+        "that the caches do not contain the outputs of the operation before (default: %(default)s)",
     )
     parser.add_argument(
         "--idle", type=float, metavar="S", help="seconds over which CPU use is taken; 0: not (default: 10)"
