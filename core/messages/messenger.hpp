@@ -45,7 +45,7 @@ public:
     /// result arrives through `completion`, which must stay valid until the result is there.
     Status submit(MessageRequest request, Completion& completion);
 
-    /// Whether a step may find work, or must check whether there is work.
+    /// Whether step() must be called, because there may be work, or because only step() can find out.
     [[nodiscard]] bool needs_turn() const {
         return active_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
                door_.step.anybody() || (transport_ != nullptr && probe_is_due());

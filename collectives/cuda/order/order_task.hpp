@@ -16,12 +16,12 @@ namespace rueda::collectives::cuda {
 
 /// Waits until the device may launch a batch of a process set. The task goes through these phases:
 ///
-///     asking     the members of a set without an order tell each other whether one of them needs an order. If none
-///                does, the task is done
+///     asking     the set has no order of batches yet: its members tell each other whether one of them needs an
+///                order. If none does, the task is done
 ///     meeting    the members wait for each other; only if begin() asks for it
-///     proposing  the batch is entered, and the members exchange their proposals through the communicator for the CPU
-///     waiting    batches of other sets go first
-///     entered    the task is done, and the batch keeps its place until leave()
+///     proposing  the batch is in the list of batches, and the members exchange proposals (by the CPU's communicator)
+///     waiting    batches of other sets in the list go first
+///     entered    the task is done, and the batch keeps its place in the list until leave()
 ///
 /// The members may have to wait for each other ("meet") before they enter a batch. The reason: a batch that one member
 /// has entered can hold back the batches of other sets on this member's device, until the members have exchanged their
