@@ -46,9 +46,8 @@ CacheSizes cache_sizes(bool has_core_complex, const FileReader& read) {
     }
     // In some virtual machines, the kernel reports the L3 caches of all core complexes as one cache.
     constexpr std::uint64_t kLargestOfCoreComplex = 128 << 20;
-    if (const std::uint64_t bytes = bytes_of_level("3", read); has_core_complex && bytes <= kLargestOfCoreComplex) {
-        sizes.third_level = bytes;
-    }
+    const std::uint64_t third_level = has_core_complex ? bytes_of_level("3", read) : 0;
+    sizes.third_level = third_level <= kLargestOfCoreComplex ? third_level : 0;
     return sizes;
 }
 
