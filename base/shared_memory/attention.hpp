@@ -28,14 +28,16 @@ enum class AttentionState : std::uint32_t {
 /// publication, are seq_cst. If the publishing thread still reads the old state, it published its change before the
 /// sleeping thread wrote `state`. In that case the sleeping thread's check sees the change.
 ///
-/// A *bell* is a futex with a flag `rung`; this object has one bell for each of the two threads. To ring a bell means
-/// to wake the thread that sleeps on its futex. Ringing is a system call, and the flag avoids needless calls. Before it
-/// sleeps, a thread takes a *ticket* (it reads the number of rings so far), then clears `rung`, then checks its
-/// condition. The publishing thread publishes, then sets `rung`, then rings. If the publishing thread finds `rung`
-/// already set, it does not ring. This is safe in both possible cases:
-/// - The sleeping thread has not cleared `rung` yet. The sleeping thread's next check then sees the publication.
-/// - A third thread set `rung` after the sleeping thread took its ticket. The third thread also rings, and its ring
-///   ends the sleep.
+/// A *bell* is a futex with a flag `rung`. This object has one bell for the caller that drives progress, and one for
+/// the background thread. To ring a bell means to wake the thread that sleeps on its futex. Ringing is a system call,
+/// and the flag avoids needless calls:
+/// - Before a thread sleeps, it takes a *ticket* (it reads the number of rings so far), then clears `rung`, then checks
+///   its condition. The futex does not let it sleep if the bell was rung after it took the ticket.
+/// - A publishing thread publishes, then sets `rung`, then rings. If it finds `rung` already set, it does not ring.
+///
+/// Not to ring is safe. If `rung` was set before the sleeping thread clears it, the check after the clearing sees the
+/// publication. Otherwise another publishing thread has set `rung` after the clearing. That thread rings, and its ring
+/// ends the sleep.
 ///
 /// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that goes to sleep
 /// takes its ticket (the number of wake-ups so far). Any thread may call the other functions.

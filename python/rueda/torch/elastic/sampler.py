@@ -49,8 +49,8 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch with all samples. Call it at the end of the previous epoch, so that the new epoch is complete
-        after a restart.
+        """Begins an epoch with all samples. Call it at the end of the previous epoch. At the beginning of the new epoch,
+        the call would also run after a restart, and forget which samples have already been processed.
         """
         self.epoch = epoch
         self.processed_num = 0

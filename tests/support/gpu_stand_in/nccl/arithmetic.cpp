@@ -135,7 +135,7 @@ std::uint16_t to_half(float value) {
         return static_cast<std::uint16_t>(sign | 0x7E00U);
     }
     const float magnitude = std::fabs(value);
-    constexpr float kOverflow = 65520.0F;  // the middle between the largest half and the next power of two
+    constexpr float kOverflow = 65520.0F;  // the middle between the largest float16 and the next power of two
     if (magnitude >= kOverflow) {
         return static_cast<std::uint16_t>(sign | 0x7C00U);
     }
