@@ -193,6 +193,8 @@ private:
     [[nodiscard]] std::chrono::nanoseconds no_longer_than_leader(std::chrono::nanoseconds timeout) const;
     [[nodiscard]] std::chrono::nanoseconds longest_background_sleep() const;
     [[nodiscard]] Turn turn_messages(bool somebody_waits, bool asks_others) noexcept;
+    template <class Work>
+    auto or_end_job(Work&& work) noexcept -> std::optional<std::decay_t<decltype(work().value())>>;
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);

@@ -10,7 +10,7 @@ bool is_plausible(const Frame& frame, std::size_t payload_bytes) {
     const bool is_dtype = frame.dtype < static_cast<std::uint32_t>(kDTypeCount);
     switch (static_cast<FrameKind>(frame.kind)) {
         case FrameKind::whole:
-            return is_dtype && frame.id != 0 && frame.bytes == payload_bytes;
+            return is_dtype && frame.id != 0 && frame.bytes == payload_bytes && (frame.flags & ~Frame::kAwaited) == 0;
         case FrameKind::offer:
             return is_dtype && frame.id != 0 && frame.bytes != 0 && payload_bytes == 0 &&
                    (frame.flags & ~Frame::kResident) == 0;

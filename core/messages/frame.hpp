@@ -34,6 +34,10 @@ enum class FrameKind : std::uint32_t {
 struct Frame {
     /// A flag of an offer: the bytes are at `place` in the sender's resident memory, and the receiver reads them there.
     static constexpr std::uint32_t kResident = 1;
+    /// A flag of a whole message between ranks of one host: the sender waits for it, and reads the number of the last
+    /// message that the receiver took (MessageRingState::taken). So the receiver need not answer with the frame
+    /// *taken*.
+    static constexpr std::uint32_t kAwaited = 2;
 
     std::uint32_t kind = 0;  ///< FrameKind
     std::int32_t tag = 0;

@@ -13,10 +13,10 @@ using base::AttentionState;
 using collectives::Arena;
 using collectives::MessageRegion;
 
-Result<std::unique_ptr<Link>> HostLink::open(const std::shared_ptr<Arena>& arena, std::uint32_t member) {
+Result<std::unique_ptr<HostLink>> HostLink::open(const std::shared_ptr<Arena>& arena, std::uint32_t member) {
     const MessageRegion region = arena->message_region();
     RUEDA_RETURN_IF_FAILED(base::check_memory(region.footprint(), "the room for messages to another rank"));
-    return std::unique_ptr<Link>(std::make_unique<HostLink>(arena, member));
+    return std::make_unique<HostLink>(arena, member);
 }
 
 HostLink::HostLink(std::shared_ptr<Arena> arena, std::uint32_t member)
@@ -88,6 +88,12 @@ void HostLink::pop() {
         // other rank then checks what it still has to send to this rank.
         knock();
     }
+}
+
+void HostLink::take(std::uint64_t id) {
+    region_.state(member_, own_).taken.store(id, std::memory_order_seq_cst);
+    static_cast<void>(in_.pop());
+    knock();  // wakes the sender if it sleeps; also notifies it if it waits for space in the ring
 }
 
 const std::byte* HostLink::resident(std::uint64_t offset, std::uint64_t bytes) const {

@@ -14,8 +14,8 @@ namespace rueda::core {
 class HostLink final : public Link {
 public:
     /// Fails with ResourceExhausted if there is no memory for the ring that this rank writes to.
-    [[nodiscard]] static Result<std::unique_ptr<Link>> open(const std::shared_ptr<collectives::Arena>& arena,
-                                                            std::uint32_t member);
+    [[nodiscard]] static Result<std::unique_ptr<HostLink>> open(const std::shared_ptr<collectives::Arena>& arena,
+                                                                std::uint32_t member);
 
     HostLink(std::shared_ptr<collectives::Arena> arena, std::uint32_t member);
 
@@ -25,6 +25,16 @@ public:
     [[nodiscard]] Result<std::optional<Received>> front() override;
     void pop() override;
     [[nodiscard]] const std::byte* resident(std::uint64_t offset, std::uint64_t bytes) const override;
+
+    /// Whether front() would return a frame.
+    [[nodiscard]] bool has_frame() const { return in_.has_record(); }
+    /// Removes the frame that front() returned: the message `id`, whose sender awaits this call (Frame::kAwaited).
+    /// Tells the sender that the message was received.
+    void take(std::uint64_t id);
+    /// The number of the last message to the other rank for which that rank called take(); 0 at first. Not checked.
+    [[nodiscard]] std::uint64_t taken() const {
+        return region_.state(own_, member_).taken.load(std::memory_order_seq_cst);
+    }
 
 private:
     void knock();

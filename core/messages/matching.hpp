@@ -46,6 +46,8 @@ public:
 
     /// Removes and returns the message for this receive.
     [[nodiscard]] std::optional<MessageArrival> arrival_for(const MessageRequest& request);
+    /// Whether messages or receives with this tag and process set are kept here.
+    [[nodiscard]] bool has(std::int32_t tag, std::int32_t set) const { return boxes_.contains(key_of(tag, set)); }
     /// Keeps a receive until a message for it arrives.
     void post(MessageOperation& receive);
 

@@ -39,18 +39,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     {
         const std::lock_guard listing(operations_mutex_);
-        operations_.push_back({std::move(request),
-                               &completion,
-                               base::monotonic_ns(),
-                               ++calls_,
-                               base::RecorderWriter::kNone,
-                               false,
-                               {},
-                               -1,
-                               -1,
-                               {}});
-        operation = &operations_.back();
-        operation->place = std::prev(operations_.end());
+        operation = &list(std::move(request), completion);
         operation->recorded = record(operation->request);
         completion.message_record = operation->recorded;
     }
@@ -61,7 +50,23 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     return {};
 }
 
-/// The caller holds a mutex, so messages are recorded one at a time.
+/// The caller holds operations_mutex_.
+MessageOperation& Messenger::list(MessageRequest&& request, Completion& completion) {
+    operations_.push_back({std::move(request),
+                           &completion,
+                           base::monotonic_ns(),
+                           ++calls_,
+                           base::RecorderWriter::kNone,
+                           false,
+                           {},
+                           -1,
+                           -1,
+                           {}});
+    operations_.back().place = std::prev(operations_.end());
+    return operations_.back();
+}
+
+/// The caller holds submit_mutex_, so messages are recorded one at a time.
 std::uint64_t Messenger::record(const MessageRequest& request) const {
     return recorder_.announce_message({.sends = request.sends,
                                        .dtype = static_cast<std::uint8_t>(request.dtype),
@@ -146,6 +151,7 @@ Result<MessagePeer*> Messenger::peer_of(int rank) {
         const auto member = std::lower_bound(group_.members.begin(), group_.members.end(), rank);
         auto link = HostLink::open(arena_, static_cast<std::uint32_t>(member - group_.members.begin()));
         RUEDA_RETURN_IF_FAILED(link.status());
+        peer->host = link.value().get();
         peer->link = std::move(link).value();
     } else {
         auto link = std::make_unique<NetworkLink>(*transport_, rank);

@@ -45,6 +45,17 @@ public:
     /// result arrives through `completion`, which must stay valid until the result is there.
     Status submit(MessageRequest request, Completion& completion);
 
+    enum class AtOnce : std::uint8_t {
+        no,     ///< nothing was done; the caller must call submit()
+        begun,  ///< the operation is pending, as after submit()
+        done,   ///< the operation has succeeded
+    };
+    /// Tries to send or receive a small message of another rank of this host at once, without a pending operation. Such
+    /// a message takes a fraction of the time of submit() and step(). Checks at most `looks` times whether the other
+    /// rank has done its part. Only for a caller that waits for the operation, and only for the thread that drives
+    /// progress. A failure ends the job, as of step().
+    [[nodiscard]] Result<AtOnce> run_at_once(MessageRequest& request, Completion& completion, int looks);
+
     /// Whether step() must be called, because there may be work, or because only step() can find out.
     [[nodiscard]] bool needs_turn() const {
         return active_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
@@ -102,6 +113,14 @@ private:
     void reply(MessagePeer& peer, FrameKind kind, std::uint64_t id);
 
     [[nodiscard]] std::uint64_t record(const MessageRequest& request) const;
+    MessageOperation& list(MessageRequest&& request, Completion& completion);
+
+    // at_once.cpp:
+    [[nodiscard]] MessagePeer* peer_at_once(const MessageRequest& request) const;
+    Result<AtOnce> send_at_once(MessagePeer& peer, MessageRequest& request, Completion& completion, int looks);
+    Result<AtOnce> receive_at_once(MessagePeer& peer, MessageRequest& request, Completion& completion, int looks);
+    [[nodiscard]] std::uint64_t record_at_once(const MessageRequest& request);
+    MessageOperation& begin_recorded(MessageRequest&& request, Completion& completion, std::uint64_t recorded);
     bool begin_submitted();
     void begin(MessageOperation& operation);
 
@@ -128,6 +147,7 @@ private:
     Status hear_departures();
     void ask_for_departures();
     void ask_for_departure_of(int rank);
+    Status hear_taken(MessagePeer& peer, bool& moved);
     Status receive_from(MessagePeer& peer, bool& moved);
     Status handle(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload);
     Status handle_message(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload);

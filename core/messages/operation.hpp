@@ -10,6 +10,7 @@
 
 #include "base/status.hpp"
 #include "core/messages/device_copy.hpp"
+#include "core/messages/frame.hpp"
 #include "core/pending/completion.hpp"
 #include "core/pending/set_identity.hpp"
 #include "rueda/rueda.h"
@@ -34,6 +35,17 @@ struct MessageRequest {
     /// Whether this and another send must keep their order, because their messages match the same receives.
     [[nodiscard]] bool keeps_order_with(const MessageRequest& other) const {
         return peer == other.peer && tag == other.tag && set->id == other.set->id;
+    }
+    /// The frame of this kind for message `id`, which this request sends or expects.
+    [[nodiscard]] Frame frame(FrameKind kind, std::uint64_t id) const {
+        Frame frame;
+        frame.kind = static_cast<std::uint32_t>(kind);
+        frame.tag = tag;
+        frame.set = set->id;
+        frame.dtype = static_cast<std::uint32_t>(dtype);
+        frame.id = id;
+        frame.bytes = bytes;
+        return frame;
     }
     /// Returns a text such as "send to rank 3, tag 7" or "receive from any rank, tag 7". Names the process set if it is
     /// not the world.

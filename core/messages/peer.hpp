@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/messages/host_link.hpp"
 #include "core/messages/link.hpp"
 #include "core/messages/network_link.hpp"
 #include "core/messages/operation.hpp"
@@ -56,12 +58,25 @@ struct ReceivingMessage {
 
 /// What this rank's Messenger knows about one other rank, and its pending work with that rank.
 struct MessagePeer {
+    /// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips between the
+    /// ranks, but the receiver must copy the bytes once more if no receive waits for them yet. In sets of more than two
+    /// ranks, the same limit holds for inputs that are sent with an announcement.
+    static constexpr std::uint64_t kWholeBytes = 8 * 1024;
+    /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond
+    /// this limit are offered instead: the sender keeps their bytes until the receiver asks for them.
+    static constexpr std::uint64_t kMostUnanswered = 256 * 1024;
+    /// The receiver keeps a message until the matching receive is called. Such a message needs about this many bytes of
+    /// memory in addition to its content.
+    static constexpr std::uint64_t kLeastCharge = 128;
+
     int rank = 0;
     std::unique_ptr<Link> link;
+    HostLink* host = nullptr;        ///< points to `link` if the peer is on this host; otherwise null
     NetworkLink* network = nullptr;  ///< points to `link` if the peer is on another host; otherwise null
 
     std::uint64_t last_id = 0;        ///< the number of the last message to the peer
     std::uint64_t last_heard_id = 0;  ///< the number of the last message from the peer
+    std::uint64_t last_taken_id = 0;  ///< the value of HostLink::taken() that was handled last
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
     std::deque<Frame> replies;           ///< answers to the peer, which are sent before the frames of any message
@@ -80,6 +95,13 @@ struct MessagePeer {
     bool was_asked = false;  ///< whether the peer asked this rank to report its shutdown
     bool asks = false;       ///< whether this rank asked the peer to report its shutdown
 
+    /// How many bytes a whole message adds to `unanswered`.
+    [[nodiscard]] static std::uint64_t charge_of(std::uint64_t bytes) { return std::max(bytes, kLeastCharge); }
+    /// Whether a message of this size is sent whole now.
+    [[nodiscard]] bool accepts_whole(std::uint64_t bytes) const {
+        return bytes == 0 || (bytes <= std::min<std::uint64_t>(kWholeBytes, link->largest_payload()) &&
+                              unanswered + charge_of(bytes) <= kMostUnanswered);
+    }
     [[nodiscard]] bool has_output() const { return !replies.empty() || !unsent.empty() || !streams.empty(); }
     [[nodiscard]] bool is_transferring() const { return !receiving.empty() || !streams.empty(); }
     /// Removes all messages in both directions that belong to the process sets for which `is_meant` returns true, and

@@ -145,7 +145,22 @@ void Messenger::ask_for_departure_of(int rank) {
     }
 }
 
+/// Handles the answer to a message with Frame::kAwaited. It is a number in the arena, and not a frame.
+Status Messenger::hear_taken(MessagePeer& peer, bool& moved) {
+    const std::uint64_t id = peer.host != nullptr ? peer.host->taken() : 0;
+    if (id == peer.last_taken_id || peer.host == nullptr) {
+        return {};
+    }
+    peer.last_taken_id = id;
+    moved = true;
+    Frame taken;
+    taken.kind = static_cast<std::uint32_t>(FrameKind::taken);
+    taken.id = id;
+    return handle_answer(peer, taken);
+}
+
 Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
+    RUEDA_RETURN_IF_FAILED(hear_taken(peer, moved));
     peer.has_unread = false;
     std::uint64_t bytes = 0;
     for (int i = 0; i < kFramesPerStep && bytes < kBytesPerStep; ++i) {

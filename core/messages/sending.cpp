@@ -11,17 +11,6 @@
 namespace rueda::core {
 namespace {
 
-/// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips between the ranks,
-/// but the receiver must copy the bytes once more if no receive waits for them yet. In sets of more than two ranks, the
-/// same limit holds for inputs that are sent with an announcement.
-constexpr std::uint64_t kWholeBytes = 8 * 1024;
-/// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond this
-/// limit are offered instead: the sender keeps their bytes until the receiver asks for them.
-constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-/// The receiver keeps a message until the matching receive is called. Such a message needs about this many bytes of
-/// memory in addition to its content.
-constexpr std::uint64_t kLeastCharge = 128;
-
 /// After a send, this rank polls for this long: MPI may still hold frames, and sends them only while this rank calls
 /// MPI. ProcessSet polls after a send, too.
 constexpr std::int64_t kSendingNs = 1'000'000'000;
@@ -85,26 +74,19 @@ Result<bool> Messenger::send_messages(MessagePeer& peer, bool& moved) {
 /// Sends a whole message, or the offer of one.
 Result<bool> Messenger::send_first(MessagePeer& peer, std::uint64_t id, SendingMessage& message) {
     RUEDA_ASSERT(message.operation != nullptr);
-    Frame frame;
-    frame.kind = static_cast<std::uint32_t>(FrameKind::offer);
-    frame.tag = message.tag;
-    frame.set = message.set->id;
-    frame.dtype = static_cast<std::uint32_t>(message.dtype);
-    frame.id = id;
-    frame.bytes = message.bytes;
-    const std::byte* const memory = message.operation->request.memory;
-    const std::uint64_t charge = std::max(message.bytes, kLeastCharge);
-    const bool is_small = message.bytes <= std::min<std::uint64_t>(kWholeBytes, peer.link->largest_payload());
-    if (message.bytes == 0 || (is_small && peer.unanswered + charge <= kMostUnanswered)) {
-        frame.kind = static_cast<std::uint32_t>(FrameKind::whole);
+    const MessageRequest& request = message.operation->request;
+    const std::byte* const memory = request.memory;
+    if (peer.accepts_whole(message.bytes)) {
+        const Frame frame = request.frame(FrameKind::whole, id);
         Result<bool> sent = peer.link->send(frame, bytes_of(memory, 0, message.bytes));
         if (sent.is_ok() && sent.value()) {
             message.state = SendingMessage::State::whole;
-            message.charge = charge;
-            peer.unanswered += charge;
+            message.charge = MessagePeer::charge_of(message.bytes);
+            peer.unanswered += message.charge;
         }
         return sent;
     }
+    Frame frame = request.frame(FrameKind::offer, id);
     if (const auto place = peer.network == nullptr ? arena_->resident_offset(memory, message.bytes) : std::nullopt) {
         frame.flags = Frame::kResident;
         frame.place = *place;

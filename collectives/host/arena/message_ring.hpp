@@ -27,6 +27,10 @@ struct MessageRingState {
     /// 1 if the writer waits for space. This word shares a cache line with `read`, because the reader checks it after
     /// each read, and the writer rarely writes it.
     typename Atomics::template Atomic<std::uint32_t> starved{0};
+    /// The number of the last message that the reader's rank took without answering with a frame (Frame::kAwaited). The
+    /// reader stores it, and then notifies the writer's rank. Loads and stores are seq_cst, because the writer's rank
+    /// checks this word before it sleeps.
+    typename Atomics::template Atomic<std::uint64_t> taken{0};
 };
 
 /// The layout of a record in the ring: its length, its kind (message or filler), and its bytes. The bytes are
@@ -162,6 +166,12 @@ public:
             }
             position_ += taken;
         }
+    }
+    /// Whether front() would find a record. A thread that waits for a record calls this function repeatedly, because it
+    /// is faster than front(). The load is paired with the store in MessageRingWriter::publish(): what the writer
+    /// stored before it published the record is visible afterwards.
+    [[nodiscard]] bool has_record() const {
+        return position_ != written_ || state_->written.load(std::memory_order_acquire) != position_;
     }
     /// Frees the space of the record that front() returned. If this function returns true, the writer waits for space,
     /// and the caller must wake the writer's rank.

@@ -165,6 +165,100 @@ TEST_CASE("a writer that waits for room is woken, and no step of that can be lef
     }
 }
 
+/// The steps by which a receiver tells the sender of an awaited message that it took the message. A test can change
+/// each of them.
+struct Taking {
+    bool knocks = true;
+    bool stores_first = true;  ///< whether the receiver stores the number before it knocks
+    bool answers_late = true;  ///< whether a receiver that was late answers with a frame
+};
+
+/// Two ranks that exchange one awaited message, as Messenger::run_at_once() does. The answer to a message that was not
+/// taken at once is a record in the other ring.
+struct Awaited : Ranks {
+    Awaited() { explorer::label(&state.taken, "taken"); }
+    MessageRingState<ExploredAtomics> answers;
+    std::array<std::byte, kRing> answer_memory{};
+};
+
+/// Sends the message, looks once whether it was taken, and otherwise waits as for a pending operation.
+void send_awaited(Awaited& r) {
+    MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
+    MessageRingReader<ExploredAtomics> answers(r.answers, r.answer_memory.data(), kRing);
+    const auto room = writer.reserve(kRecord);
+    RUEDA_EXPLORER_REQUIRE(room.is_ok() && room.value() != nullptr);
+    std::memset(room.value(), 1, kRecord);
+    writer.publish();
+    knock(r.reader_door, r.reader_attention, 0);
+    const auto is_taken = [&r] { return r.state.taken.load(std::memory_order_seq_cst) == 1; };
+    if (is_taken()) {
+        return;
+    }
+    bool first = true;  // make_busy() lets the first turn look at the other rank without a knock
+    wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
+        return (knocked || std::exchange(first, false)) && (is_taken() || answers.front().value().has_value());
+    });
+}
+
+/// Looks once for the message, and takes it at once. Otherwise waits as for a pending operation, and answers with a
+/// record.
+void receive_awaited(Awaited& r, const Taking& way) {
+    MessageRingReader<ExploredAtomics> reader(r.state, r.memory.data(), kRing);
+    if (reader.has_record()) {
+        const auto front = reader.front();
+        RUEDA_EXPLORER_REQUIRE(front.is_ok() && front.value()->back() == std::byte{1});
+        const auto tell = [&] {
+            if (way.knocks) {
+                knock(r.writer_door, r.writer_attention, 1);
+            }
+        };
+        if (!way.stores_first) {
+            tell();
+        }
+        r.state.taken.store(1, std::memory_order_seq_cst);
+        static_cast<void>(reader.pop());
+        if (way.stores_first) {
+            tell();
+        }
+        return;
+    }
+    bool first = true;
+    wait_until(r.reader_door, r.reader_attention, [&](bool knocked) {
+        if (!knocked && !std::exchange(first, false)) {
+            return false;
+        }
+        const auto front = reader.front();
+        RUEDA_EXPLORER_REQUIRE(front.is_ok());
+        return front.value().has_value();
+    });
+    static_cast<void>(reader.pop());
+    if (way.answers_late) {
+        MessageRingWriter<ExploredAtomics> writer(r.answers, r.answer_memory.data(), kRing);
+        RUEDA_EXPLORER_REQUIRE(writer.reserve(kRecord).value() != nullptr);
+        writer.publish();
+        knock(r.writer_door, r.writer_attention, 1);
+    }
+}
+
+Exploration exchange_awaited(const Taking& way, Orders memory) {
+    return explore<Awaited>([](Awaited&) {},
+                            {[](Awaited& r) { send_awaited(r); }, [=](Awaited& r) { receive_awaited(r, way); }},
+                            [](Awaited&) {}, {.memory = memory, .preemptions = 4});
+}
+
+TEST_CASE("the sender of an awaited message learns that it was taken, and no step of that can be left out", "[unit]") {
+    for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
+        const Exploration right = exchange_awaited({}, memory);
+        INFO(right.report);
+        INFO(right.schedules);
+        CHECK(right.passed());
+        for (const Taking& way :
+             {Taking{.knocks = false}, Taking{.stores_first = false}, Taking{.answers_late = false}}) {
+            CHECK(exchange_awaited(way, memory).failure == explorer::Failure::deadlock);
+        }
+    }
+}
+
 TEST_CASE("two ranks that knock at one door are both heard", "[unit]") {
     struct Door {
         Doorstep<ExploredAtomics> door;

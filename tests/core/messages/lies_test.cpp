@@ -43,8 +43,13 @@ TEST_CASE("frames that a working rank may send, and others", "[unit]") {
     CHECK_FALSE(is_plausible(frame(static_cast<FrameKind>(0), 1), 0));
     CHECK_FALSE(is_plausible(frame(static_cast<FrameKind>(12), 1), 0));
     Frame flagged = frame(FrameKind::offer, 1, 9);
-    flagged.flags = 2;
+    flagged.flags = Frame::kAwaited;
     CHECK_FALSE(is_plausible(flagged, 0));
+    flagged = frame(FrameKind::whole, 1, 9);
+    flagged.flags = Frame::kAwaited;
+    CHECK(is_plausible(flagged, 9));
+    flagged.flags = Frame::kResident;
+    CHECK_FALSE(is_plausible(flagged, 9));
 }
 
 /// Rank 1 writes the frames into its ring for rank 0, each followed by `payload` bytes. Rank 1's Runtime does not know
@@ -80,6 +85,25 @@ TEST_CASE("a frame that cannot come ends the job with the reason", "[threads]") 
     lie({frame(FrameKind::withdrawn, 3)}, 0, "withdraws message 3; it has sent 0");
 }
 
+TEST_CASE("a number of a message that was never sent ends the job with the reason", "[threads]") {
+    const RanksResult result = run_clients(2, test_config(), [](RankContext& context, RuntimeClient& client) {
+        std::array<int, 1> value{};
+        if (client.rank() == 1) {
+            const collectives::MessageRegion region = client.runtime().arena()->message_region();
+            region.state(0, 1).taken.store(7, std::memory_order_seq_cst);
+            static_cast<void>(region.door(0).step.knock(1));
+            context.phase("has lied");
+        } else {
+            context.wait_for_phase(1, "has lied");
+        }
+        const Status status = receive(client, std::span(value), {1 - client.rank(), 0, DType::int32});
+        RUEDA_RANK_CHECK(!status.is_ok());
+        expect_part(status.message(), "answers to message 7; it was sent 0");
+    });
+    INFO(result.text());
+    CHECK(result.passed());
+}
+
 TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
     const std::string reason = "rank 1 withdraws message 1, which does not lie in its resident memory";
     const Frame withdrawn = frame(FrameKind::withdrawn, 1);
@@ -93,7 +117,7 @@ TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
     whole.tag = 5;
     lie({whole, withdrawn}, 0, reason);
     whole.flags = Frame::kResident;
-    lie({whole, withdrawn}, 0, reason);
+    lie({whole}, 0, "which no working rank does");
 }
 
 using Ring = collectives::MessageRingState<base::StdAtomics>;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Small messages between two ranks of one host whose callers both wait (docs/design/0010-send-receive.md).
+#include <cstring>
+#include <utility>
+
+#include "base/shared_memory/atomics.hpp"
+#include "base/system/clock.hpp"
+#include "core/messages/messenger.hpp"
+
+namespace rueda::core {
+
+Result<Messenger::AtOnce> Messenger::run_at_once(MessageRequest& request, Completion& completion, int looks) {
+    MessagePeer* const peer = peer_at_once(request);
+    if (peer == nullptr) {
+        return AtOnce::no;
+    }
+    return request.sends ? send_at_once(*peer, request, completion, looks)
+                         : receive_at_once(*peer, request, completion, looks);
+}
+
+/// Returns the other rank of an operation that can be tried at once; null for every other operation. If an operation of
+/// this rank is pending, no operation is tried at once: a message must not overtake an earlier one, and the pending
+/// operation must make progress.
+MessagePeer* Messenger::peer_at_once(const MessageRequest& request) const {
+    if (transport_ != nullptr || active_.load(std::memory_order_relaxed) ||
+        has_submitted_.load(std::memory_order_seq_cst) || has_shut_down_ || has_said_gone_ ||
+        request.device != nullptr || request.bytes > MessagePeer::kWholeBytes) {
+        return nullptr;
+    }
+    const auto found = peers_.find(request.peer);
+    if (found == peers_.end() || request.peer == group_.rank || forgotten_.contains(request.set->id)) {
+        return nullptr;
+    }
+    MessagePeer& peer = *found->second;
+    return peer.is_leaving || peer.is_gone || peer.has_output() ? nullptr : &peer;
+}
+
+/// Sends a message, and waits a few µs for the receiver to take it. If this takes longer, the send becomes a pending
+/// operation whose message was already sent.
+Result<Messenger::AtOnce> Messenger::send_at_once(MessagePeer& peer, MessageRequest& request, Completion& completion,
+                                                  int looks) {
+    if (!peer.accepts_whole(request.bytes)) {
+        return AtOnce::no;
+    }
+    Frame frame = request.frame(FrameKind::whole, peer.last_id + 1);
+    frame.flags = Frame::kAwaited;
+    const Result<bool> sent = peer.host->send(frame, {request.memory, request.bytes});
+    if (!sent.is_ok() || !sent.value()) {
+        return sent.is_ok() ? Result<AtOnce>(AtOnce::no) : sent.status();
+    }
+    peer.last_id = frame.id;
+    peer.host->tell();
+    const std::uint64_t recorded = record_at_once(request);
+    // If the receiver takes the message and then sends one itself, both become visible in this order. So the loop ends
+    // as soon as a frame has arrived, and reads the number once more.
+    bool is_taken = peer.host->taken() == frame.id;
+    for (int look = 1; look < looks && !is_taken && !peer.host->has_frame(); ++look) {
+        base::StdAtomics::pause();
+        is_taken = peer.host->taken() == frame.id;
+    }
+    if (is_taken || peer.host->taken() == frame.id) {
+        peer.last_taken_id = frame.id;
+        recorder_.end_message(recorded, base::ticks_now(), ErrorCode::ok, -1);
+        return AtOnce::done;
+    }
+    MessageOperation& operation = begin_recorded(std::move(request), completion, recorded);
+    SendingMessage& message = peer.sending[frame.id];
+    message.operation = &operation;
+    message.set = operation.request.set;
+    message.tag = frame.tag;
+    message.dtype = operation.request.dtype;
+    message.bytes = frame.bytes;
+    message.state = SendingMessage::State::whole;
+    message.charge = MessagePeer::charge_of(frame.bytes);
+    peer.unanswered += message.charge;
+    make_busy(peer);
+    return AtOnce::begun;
+}
+
+/// Waits a few µs for the message. If another frame arrives, or the message takes longer, the receive becomes a pending
+/// operation.
+Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageRequest& request, Completion& completion,
+                                                     int looks) {
+    if (matching_.has(request.tag, request.set->id)) {
+        return AtOnce::no;
+    }
+    const std::uint64_t recorded = record_at_once(request);
+    for (int look = 1; look < looks && !peer.host->has_frame(); ++look) {
+        base::StdAtomics::pause();
+    }
+    const auto received = peer.host->front();
+    RUEDA_RETURN_IF_FAILED(received.status());
+    if (received.value()) {
+        const auto& [frame, payload] = *received.value();
+        const Frame expected = request.frame(FrameKind::whole, frame.id);
+        if (frame.flags == Frame::kAwaited && frame.kind == expected.kind && frame.tag == expected.tag &&
+            frame.set == expected.set && frame.dtype == expected.dtype && frame.bytes == expected.bytes &&
+            payload.size() == expected.bytes && frame.id > peer.last_heard_id) {
+            if (!payload.empty()) {
+                std::memcpy(request.memory, payload.data(), payload.size());
+            }
+            peer.last_heard_id = frame.id;
+            peer.host->take(frame.id);
+            completion.sender = peer.rank;
+            recorder_.end_message(recorded, base::ticks_now(), ErrorCode::ok, peer.rank);
+            return AtOnce::done;
+        }
+    }
+    begin(begin_recorded(std::move(request), completion, recorded));
+    make_busy(peer);
+    return AtOnce::begun;
+}
+
+std::uint64_t Messenger::record_at_once(const MessageRequest& request) {
+    const std::lock_guard lock(submit_mutex_);
+    return record(request);
+}
+
+/// Makes an operation pending that was recorded before.
+MessageOperation& Messenger::begin_recorded(MessageRequest&& request, Completion& completion, std::uint64_t recorded) {
+    const std::lock_guard listing(operations_mutex_);
+    MessageOperation& operation = list(std::move(request), completion);
+    operation.recorded = recorded;
+    completion.message_record = recorded;
+    pending_.fetch_add(1, std::memory_order_seq_cst);
+    active_.store(true, std::memory_order_relaxed);
+    return operation;
+}
+
+}  // namespace rueda::core
