@@ -207,8 +207,9 @@ void collect_ended_children(const std::function<void(pid_t pid, bool is_well)>& 
 }
 
 void end_leftover_children() {
-    constexpr std::chrono::seconds kPolite{2};
-    constexpr std::chrono::seconds kLongest{4};
+    // If a host is cut off, its ranks notice this after 3 s, and the job must have ended after 5 s.
+    constexpr std::chrono::milliseconds kPolite{1500};
+    constexpr std::chrono::milliseconds kLongest{3500};
     constexpr std::chrono::milliseconds kPause{5};
     const auto begin = std::chrono::steady_clock::now();
     const auto passed = [&] { return std::chrono::steady_clock::now() - begin; };

@@ -2,8 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "launcher/supervisor/frame_link.hpp"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/system/descriptor_message.hpp"
 
@@ -19,7 +22,7 @@ namespace rueda::launcher {
 namespace {
 
 /// The kernel sends a probe in each second in which nothing else arrives. The kernel of a host that is alive answers
-/// it, so silent_time() is short for such a host.
+/// it, so such a host is never silent for long.
 constexpr int kProbeSeconds = 1;
 /// If the other host answers neither data nor probes, the connection fails after this time. (If TCP_USER_TIMEOUT is
 /// set, Linux ignores the number of probes, TCP_KEEPCNT.)
@@ -52,17 +55,6 @@ void watch_connection(int fd) {
     set(IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-/// Returns how long nothing has arrived from the other host: no data, no acknowledgement, no answer to a probe. For a
-/// Unix socket, returns 0.
-std::chrono::milliseconds silent_time(int fd) {
-    tcp_info info{};
-    socklen_t bytes = sizeof info;
-    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) {
-        return std::chrono::milliseconds(0);
-    }
-    return std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv));
-}
-
 }  // namespace
 
 FrameLink::FrameLink(base::UniqueFd socket) : socket_(std::move(socket)) { watch_connection(socket_.value()); }
@@ -78,7 +70,8 @@ bool FrameLink::close_when_silent() {
     }
     const int milliseconds = static_cast<int>(kAnswerTime.count());
     ::setsockopt(socket_.value(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
-    const bool is_lost = silent_time(socket_.value()) >= kAnswerTime;
+    note_last_arrival();
+    const bool is_lost = Clock::now() - last_arrival_ >= kAnswerTime;
     if (is_lost) {
         ::shutdown(socket_.value(), SHUT_RDWR);  // after this call, receive() finds that the connection has ended
     }
@@ -113,7 +106,35 @@ Status FrameLink::send_descriptors(std::span<const int> fds) {
     return {};
 }
 
+/// Notes when something last arrived from the other host: data, an acknowledgement, or an answer to a probe. Call this
+/// before a send: if nothing was unacknowledged before, the send changes the time of the last acknowledgement that the
+/// kernel reports (seen with Linux 6.18). This time is therefore used only if all data is acknowledged. For a Unix
+/// socket, something always counts as just arrived.
+void FrameLink::note_last_arrival() {
+    const auto now = Clock::now();
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    int unacknowledged = 0;
+    if (::getsockopt(socket_.value(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        ::ioctl(socket_.value(), SIOCOUTQ, &unacknowledged) != 0) {
+        last_arrival_ = now;
+        return;
+    }
+    const auto note = [this](Clock::time_point arrival) { last_arrival_ = std::max(last_arrival_, arrival); };
+    const std::uint64_t acknowledged = sent_bytes_ - static_cast<std::uint64_t>(unacknowledged);
+    const bool has_acknowledged = std::exchange(acknowledged_bytes_, acknowledged) != acknowledged;
+    note(now - std::chrono::milliseconds(info.tcpi_last_data_recv));
+    if (unacknowledged == 0) {
+        note(now - std::chrono::milliseconds(info.tcpi_last_ack_recv));
+    } else if (has_acknowledged) {
+        note(now);  // the acknowledgement may have arrived earlier, but not before the last call
+    }
+}
+
 void FrameLink::flush() {
+    if (is_open() && !queue_.empty()) {
+        note_last_arrival();
+    }
     std::size_t sent = 0;
     while (is_open() && sent < queue_.size()) {
         const ssize_t got =
@@ -126,6 +147,7 @@ void FrameLink::flush() {
             break;
         }
         sent += static_cast<std::size_t>(got);
+        sent_bytes_ += static_cast<std::uint64_t>(got);
     }
     queue_.erase(0, can_send_ ? sent : queue_.size());
 }

@@ -71,6 +71,9 @@ public:
     [[nodiscard]] std::vector<base::UniqueFd> take_descriptors() { return std::exchange(descriptors_, {}); }
 
 private:
+    using Clock = std::chrono::steady_clock;
+
+    void note_last_arrival();
     [[nodiscard]] bool take_frame(std::size_t most_payload, std::vector<Frame>& frames);
     /// Returns the length of the code at the end of each frame.
     [[nodiscard]] std::size_t code_bytes() const { return receiving_ ? base::MessageCodes::kBytes : 0; }
@@ -82,6 +85,9 @@ private:
     std::string received_;
     std::vector<base::UniqueFd> descriptors_;
     bool can_send_ = true;
+    Clock::time_point last_arrival_ = Clock::now();  ///< see note_last_arrival()
+    std::uint64_t sent_bytes_ = 0;
+    std::uint64_t acknowledged_bytes_ = 0;  ///< how many of the sent bytes were acknowledged at the last call
 };
 
 }  // namespace rueda::launcher

@@ -637,7 +637,7 @@ FAULTS = (
         "has not answered",
         (0, 1),
         launch=TWO_HOSTS_WITHOUT_MPI,
-        limit=6,
+        limit=5,
     ),
     Fault(
         "no-mpi-root-cut",
@@ -649,7 +649,7 @@ FAULTS = (
         "has not answered",
         (2, 3),
         launch=Launch("hosts without MPI", (2, 2), away=True),
-        limit=6,
+        limit=5,
     ),
     Fault(
         "no-mpi-launcher-killed",
