@@ -58,9 +58,9 @@ public:
     /// Returns the workers that began to wait for the next generation since the last call.
     [[nodiscard]] std::vector<int> take_waits() { return std::exchange(waits_, {}); }
     /// Returns the workers that have ended since the last call. RankEnd::rank is the number of the worker.
-    /// If the connection to a worker is lost, its program may still run for up to kLostTime. While other workers of its
-    /// host live, the end of the lost worker is therefore returned only after kLostTime. Otherwise they could use the
-    /// host's memory again while that program still uses it.
+    /// If the connection to a worker is lost, its program may still run for up to kLostTime, and use memory that it
+    /// shares with the other workers of its host. If such workers live, the end of the lost worker is returned only
+    /// after kLostTime. So these workers do not reuse the memory too early.
     [[nodiscard]] std::vector<RankEnd> take_ends(TimePoint now);
 
     /// Returns what the worker's supervisor reported when the worker began to wait: its host, and the ports that it has

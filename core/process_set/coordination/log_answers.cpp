@@ -339,8 +339,8 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Handles a log entry that refuses an announcement which one member made by name. That member ends its operation.
-/// Every other member only wakes that member.
+/// Handles a log entry that refuses an announcement by name. Every member of the set calls this function. The member
+/// that made the announcement ends its operation. The other members wake that member, because it may sleep.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {

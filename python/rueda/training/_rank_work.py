@@ -122,9 +122,8 @@ class _Watch:
     def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
         """Begins a watch of the next work. If the watch of the previous work still runs, ends it first."""
         cls.finish()
-        # The thread is a daemon thread, which can write no warning while the process ends. Therefore the last watch
-        # must be finished earlier: atexit calls finish() before it calls rueda.shutdown(), which was registered
-        # earlier.
+        # The thread is a daemon thread, which can write no warning while the process ends. So atexit must call
+        # finish() first. It calls the newest function first, and rueda.shutdown() was registered before this one.
         atexit.unregister(cls.finish)
         atexit.register(cls.finish)
         cls.current = cls(what, warn_after, warn)

@@ -115,8 +115,8 @@ class Operations(Case):
         self.assertEqual((rate.device.type, rate.item()), ("cpu", 1.0))
 
     def test_sparse(self):
-        """Runs the two allgathers of a sparse allreduce, because simulated tensors cannot be parts of a sparse
-        tensor."""
+        """A sparse allreduce consists of two allgathers. This test calls them by themselves, because a sparse tensor
+        cannot have simulated parts."""
         handles = [hvd.allgather_async(cuda(torch.full((hvd.rank(), 2), 1.0)), f"sparse.{part}") for part in range(2)]
         for handle in handles:
             self.assertSame(hvd.synchronize(handle), torch.ones(int(total()), 2))
