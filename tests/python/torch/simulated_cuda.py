@@ -6,6 +6,9 @@ PyTorch sees tensors on the device "cuda:N", and calls this module for each of t
 operation on the CPU, as work of the current stream: after the earlier work of this stream, and before its later work.
 It tells the stand-in which memory the operation reads and writes. So the stand-in reports a race if Rueda's work, in
 Rueda's streams, accesses the same memory, and no event orders the two.
+
+PyTorch's C++ code must not ask CUDA for a stream or a device, because there is no driver. So some methods are replaced
+here, and tests cannot run backward passes: autograd asks for the stream of each CUDA tensor in its graph.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any
 ctypes.CDLL("libnccl.so.2", ctypes.RTLD_GLOBAL)
 
 import torch  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -134,8 +138,14 @@ class SimulatedTensor(torch.Tensor):
     def split(self, sizes: Any, dim: int = 0) -> Any:
         return _dispatched(torch.Tensor.split, (self, sizes, dim), {})
 
+    def new_tensor(self, data: Any, dtype: Any = None, **_options: Any) -> Any:
+        return cuda(torch.tensor(data, dtype=dtype or self.dtype, device="cpu"))
+
     def __getitem__(self, index: Any) -> Any:
         return _dispatched(torch.Tensor.__getitem__, (self, index), {})
+
+    def __float__(self) -> float:
+        return float(to_cpu(self))
 
     def __repr__(self) -> str:
         return f"SimulatedTensor({self.memory!r})"
@@ -237,6 +247,20 @@ def _dispatched(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
         return SimulatedTensor(value if is_view(value) else _on_device(value))
 
     return tree_map(wrapped, result)
+
+
+class NewTensors(TorchDispatchMode):
+    """A scope in which functions of PyTorch such as torch.zeros() make their tensors on the simulated device, if they are
+    called with a CUDA device. Outside of this scope, such calls fail, because PyTorch finds no driver.
+    """
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        options = options or {}
+        device = options.get("device")
+        is_on_device = any(isinstance(each, SimulatedTensor) for each in tree_leaves((arguments, options)))
+        if is_on_device or device is None or torch.device(device).type != "cuda":
+            return function(*arguments, **options)
+        return cuda(function(*arguments, **{**options, "device": torch.device("cpu")}))
 
 
 def cuda(tensor: torch.Tensor, requires_grad: bool = False) -> SimulatedTensor:
