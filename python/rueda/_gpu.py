@@ -49,7 +49,8 @@ _here = _Here()
 @contextmanager
 def cuda_stream(stream: Any) -> Iterator[None]:
     """Sets the CUDA stream of this thread's operations within a scope. Outside of such a scope, operations use the
-    default stream.
+    default stream. If an array names its own stream (``__cuda_array_interface__``), operations use that stream. If it has
+    DLPack, its library makes the default stream wait for the stream that computes the array.
 
     Rueda reads a tensor only after the GPU has done the work that was in this stream before the call. The scope does
     not matter for tensors of PyTorch if ``rueda.torch`` was imported: for these, Rueda uses PyTorch's current stream.

@@ -9,13 +9,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 _cuda = ctypes.CDLL("libcuda.so.1")
 _address, _pointer = ctypes.c_ulonglong, ctypes.c_void_p
+_cuda.gpu_stand_in_begin_work.restype = _pointer
+_cuda.gpu_stand_in_take_violations.restype = ctypes.c_size_t
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("address", _address), ("bytes", ctypes.c_size_t), ("write", ctypes.c_bool))
 
 
 def _call(name: str, *arguments: Any) -> None:
@@ -57,6 +63,12 @@ class Gpu:
     def free(self, address: int) -> None:
         _call("cuMemFree_v2", _address(address))
 
+    def take_violations(self) -> list[str]:
+        """Returns the violations that the stand-in has found since the last call, and makes it forget them."""
+        text = ctypes.create_string_buffer(1 << 16)
+        _cuda.gpu_stand_in_take_violations(text, ctypes.c_size_t(len(text)))
+        return text.value.decode().splitlines()
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Holds back all work of the device within the scope."""
@@ -65,6 +77,24 @@ class Gpu:
             yield
         finally:
             _cuda._ZN5rueda5tests3gpu14release_deviceEi(ctypes.c_int(self.index))
+
+    @contextlib.contextmanager
+    def work(self, stream: int, label: str, ranges: Iterable[tuple[int, int, bool]]) -> Iterator[None]:
+        """Executes the body of the scope as work of the stream, after the earlier work of the stream. `ranges` are the
+        ranges of memory that the body accesses: (address, size, whether the body writes). The stand-in reports a race
+        if other work accesses them and nothing orders the two. After the scope, the host program does not know that
+        the work has ended: it must synchronise with the stream.
+        """
+        self.use()
+        listed = [_Range(*each) for each in ranges]
+        memory = (_Range * len(listed))(*listed)
+        work = _cuda.gpu_stand_in_begin_work(_pointer(stream), label.encode(), memory, ctypes.c_size_t(len(listed)))
+        if work is None:
+            raise RuntimeError(f"stream {stream:#x} does not execute {label}")
+        try:
+            yield
+        finally:
+            _cuda.gpu_stand_in_end_work(_pointer(work))
 
     def copy(self, to: int, source: int, size: int, stream: int) -> None:
         self.use()

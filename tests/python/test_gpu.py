@@ -118,6 +118,21 @@ class Streams(Case):
         self.assertEqual(array.asked, [1, other, 1])
         np.testing.assert_array_equal(array.values(), np.full(10, total()))
 
+    def test_arrays_with_a_stream_of_their_own(self):
+        """The calls are outside of cuda_stream(), as in a program that only uses the streams of CuPy. Rueda must not
+        read an array before its own stream has computed it. The GPU is held back, so this stream is late.
+        """
+        for kind in KINDS:
+            own = gpu.new_stream()
+            source = filled(kind, gpu, np.full(10, rueda.rank(), np.float32), own)
+            array = filled(kind, gpu, np.full(10, -1, np.float32), own)
+            with gpu.held():
+                gpu.copy(array.address, source.address, array.size, own)
+                handle = rueda.allreduce_async_(array, f"own stream {kind.__name__}", rueda.Sum)
+                self.assertFalse(gpu.is_done(own))
+            handle.wait()
+            np.testing.assert_array_equal(array.values(own), np.full(10, total()))
+
     def test_stream_waits_instead_of_the_host(self):
         stream = gpu.new_stream()
         array = filled(WithInterface, gpu, np.full(100, rueda.rank(), np.float32), stream)

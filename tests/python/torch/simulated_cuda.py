@@ -2,9 +2,13 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """CUDA tensors of PyTorch without a GPU: tensors whose memory is on a device that tests/support/gpu_stand_in simulates.
 
-PyTorch sees tensors on the device "cuda:N", and calls this module for each of their operations. The operation waits on
-the host for the current stream, and then computes on the memory, which the CPU can read. Rueda's work goes to the
-simulated streams, and the stand-in delays this work.
+PyTorch sees tensors on the device "cuda:N", and calls this module for each of their operations. The module executes the
+operation on the CPU, as work of the current stream: after the earlier work of this stream, and before its later work.
+It tells the stand-in which memory the operation reads and writes. So the stand-in reports a race if Rueda's work, in
+Rueda's streams, accesses the same memory, and no event orders the two.
+
+PyTorch's C++ code must not ask CUDA for a stream or a device, because there is no driver. So some methods are replaced
+here, and tests cannot run backward passes: autograd asks for the stream of each CUDA tensor in its graph.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from typing import Any
 ctypes.CDLL("libnccl.so.2", ctypes.RTLD_GLOBAL)
 
 import torch  # noqa: E402
-from torch.utils._pytree import tree_map  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from simulated_gpu import Gpu  # noqa: E402
@@ -86,9 +91,17 @@ def _on_device(cpu: torch.Tensor) -> torch.Tensor:
     if cpu.numel() == 0:
         return cpu.contiguous()
     source = cpu.contiguous()
-    gpu.copy(address, source.data_ptr(), size, stream)
-    gpu.synchronize(stream)
+    with gpu.work(stream, "the output of an operation of PyTorch", [(address, size, True)]):
+        ctypes.memmove(address, source.data_ptr(), size)
     return torch.frombuffer(memory, dtype=cpu.dtype).view(cpu.shape)
+
+
+def _range_of(memory: torch.Tensor, write: bool) -> tuple[int, int, bool]:
+    """Returns the smallest range that contains all elements of a tensor, as Gpu.work() needs it."""
+    if memory.numel() == 0:
+        return (0, 0, write)
+    last = sum((extent - 1) * stride for extent, stride in zip(memory.shape, memory.stride(), strict=True))
+    return (memory.data_ptr(), (last + 1) * memory.element_size(), write)
 
 
 class SimulatedTensor(torch.Tensor):
@@ -125,8 +138,14 @@ class SimulatedTensor(torch.Tensor):
     def split(self, sizes: Any, dim: int = 0) -> Any:
         return _dispatched(torch.Tensor.split, (self, sizes, dim), {})
 
+    def new_tensor(self, data: Any, dtype: Any = None, **_options: Any) -> Any:
+        return cuda(torch.tensor(data, dtype=dtype or self.dtype, device="cpu"))
+
     def __getitem__(self, index: Any) -> Any:
         return _dispatched(torch.Tensor.__getitem__, (self, index), {})
+
+    def __float__(self) -> float:
+        return float(to_cpu(self))
 
     def __repr__(self) -> str:
         return f"SimulatedTensor({self.memory!r})"
@@ -136,8 +155,46 @@ class SimulatedTensor(torch.Tensor):
         return _dispatched(function, arguments, options or {})
 
 
+#: Operations that take the shape and the type of a tensor, but do not read its elements.
+_WITHOUT_READING = {
+    "empty_like",
+    "full_like",
+    "new_empty",
+    "new_empty_strided",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "ones_like",
+    "zeros_like",
+}
+
+
+def _name_of(function: Any) -> str:
+    """Returns the name of an operation without its namespace and overload, such as "add_"."""
+    name = function.overloadpacket.__name__ if hasattr(function, "overloadpacket") else function.__name__
+    return str(name)
+
+
+def _makes_views(function: Any, arguments: Any) -> bool:
+    """Returns True if the results of the operation are views of its inputs, so that it accesses no memory."""
+    if hasattr(function, "_schema"):
+        return any(each.alias_info is not None and not each.alias_info.is_write for each in function._schema.returns)
+    name = _name_of(function)
+    return name in ("split", "__getitem__") or (name == "contiguous" and arguments[0].is_contiguous())
+
+
+def _written_by(function: Any, arguments: Any, options: dict[str, Any]) -> list[Any]:
+    """Returns the arguments whose elements the operation writes."""
+    if not hasattr(function, "_schema"):
+        return [arguments[0]] if _name_of(function) == "copy_" else []
+    written = []
+    for index, parameter in enumerate(function._schema.arguments):
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            written.append(arguments[index] if index < len(arguments) else options.get(parameter.name))
+    return tree_leaves(written)
+
+
 def _dispatched(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
-    gpu.synchronize(current_stream().cuda_stream)
     inputs: dict[int, SimulatedTensor] = {}
     is_copy_to_cpu = False
 
@@ -151,36 +208,74 @@ def _dispatched(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
             return torch.device("cpu")
         return value
 
+    ranges: list[tuple[int, int, bool]] = []
+    makes_views = _makes_views(function, arguments)
+    if not makes_views:
+        written = [each for each in _written_by(function, arguments, options) if isinstance(each, SimulatedTensor)]
+        ranges += [_range_of(each.memory, True) for each in written]
+        if _name_of(function) not in _WITHOUT_READING:
+            given = [each for each in tree_leaves((arguments, options)) if isinstance(each, SimulatedTensor)]
+            ranges += [_range_of(each.memory, False) for each in given]
     arguments, options = tree_map(plain, arguments), tree_map(plain, options)
     storages = {one.memory.untyped_storage().data_ptr() for one in inputs.values() if one.memory.numel()}
-    result = function(*arguments, **options)
+
+    def is_view(value: torch.Tensor) -> bool:
+        return value.numel() == 0 or value.untyped_storage().data_ptr() in storages
+
+    def computed(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and is_copy_to_cpu and id(value) not in inputs and is_view(value):
+            return value.clone()
+        return value
+
+    if not ranges:
+        result = function(*arguments, **options)
+    else:
+        stream = current_stream().cuda_stream
+        with gpu.work(stream, _name_of(function), ranges):
+            result = tree_map(computed, function(*arguments, **options))
+        # As in PyTorch, the host waits for values that it gets.
+        if is_copy_to_cpu or not any(isinstance(each, torch.Tensor) for each in tree_leaves(result)):
+            gpu.synchronize(stream)
 
     def wrapped(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) in inputs:
             return inputs[id(value)]
-        if is_copy_to_cpu:
-            return value.clone() if value.untyped_storage().data_ptr() in storages else value
-        if value.layout != torch.strided:
+        if is_copy_to_cpu or value.layout != torch.strided:
             return value
-        is_view = value.numel() == 0 or value.untyped_storage().data_ptr() in storages
-        return SimulatedTensor(value if is_view else _on_device(value))
+        return SimulatedTensor(value if is_view(value) else _on_device(value))
 
     return tree_map(wrapped, result)
 
 
+class NewTensors(TorchDispatchMode):
+    """A scope in which functions of PyTorch such as torch.zeros() make their tensors on the simulated device, if they are
+    called with a CUDA device. Outside of this scope, such calls fail, because PyTorch finds no driver.
+    """
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        options = options or {}
+        device = options.get("device")
+        is_on_device = any(isinstance(each, SimulatedTensor) for each in tree_leaves((arguments, options)))
+        if is_on_device or device is None or torch.device(device).type != "cuda":
+            return function(*arguments, **options)
+        return cuda(function(*arguments, **{**options, "device": torch.device("cpu")}))
+
+
 def cuda(tensor: torch.Tensor, requires_grad: bool = False) -> SimulatedTensor:
     """Returns a copy of a tensor of the CPU, on the simulated device."""
-    gpu.synchronize(current_stream().cuda_stream)
     return SimulatedTensor(_on_device(tensor.detach().contiguous()), requires_grad)
 
 
 def to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Returns the values of a tensor, after the work of the current stream."""
     assert isinstance(tensor, SimulatedTensor), type(tensor)
-    gpu.synchronize(current_stream().cuda_stream)
-    return tensor.memory.clone()
+    stream = current_stream().cuda_stream
+    with gpu.work(stream, "a copy to the host", [_range_of(tensor.memory, False)]):
+        values = tensor.memory.clone()
+    gpu.synchronize(stream)
+    return values
 
 
 def begin(index: int) -> None:

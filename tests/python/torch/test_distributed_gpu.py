@@ -109,35 +109,6 @@ class Collectives(Case):
         with self.assertRaisesRegex(ValueError, r"elements came from the ranks of the group; the output has room for"):
             dist.all_to_all_single(cuda(torch.zeros(size())), cuda(torch.ones(size())), received, [1] * size())
 
-    def test_messages_go_through_the_cpu(self):
-        right, left = (rank() + 1) % size(), (rank() - 1) % size()
-        sent = dist.isend(cuda(torch.full((3,), float(rank()))), right)
-        got = cuda(torch.zeros(3))
-        dist.recv(got, left)
-        sent.wait()
-        self.assertSame(got, torch.full((3,), float(left)))
-
-    def test_a_received_tensor_is_written_after_the_work_of_the_stream(self):
-        """The program's stream still reads the tensor when irecv is called. The copy of the message into the tensor
-        must wait for this stream, even if another thread makes the copy."""
-        side, other = Stream(), Stream()
-        with on_stream(side):
-            tensor = cuda(torch.zeros(3))
-            with torch.device("cuda"):  # the memory for the message is on the CPU in any case
-                got = dist.irecv(tensor, (rank() - 1) % size())
-        sent = dist.isend(cuda(torch.full((3,), float(rank()))), (rank() + 1) % size())
-        waits = []
-
-        def wait_event(stream, event):
-            waits.append(stream)
-            simulated_cuda.gpu.wait_for(event.address, stream.cuda_stream)
-
-        with on_stream(other), mock.patch.object(Stream, "wait_event", wait_event):
-            got.wait()
-        sent.wait()
-        self.assertEqual(waits, [other])
-        self.assertSame(tensor, torch.full((3,), float((rank() - 1) % size())))
-
     def test_backend_of_ranks_that_are_no_members(self):
         backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
         self.assertIsNone(backend.perform_nocolor_split(torch.device("cuda", 0)))
@@ -147,6 +118,114 @@ class Collectives(Case):
         dist.all_gather_object(objects, rank())
         self.assertEqual(objects, list(range(size())))
         dist.barrier()
+
+
+class Messages(Case):
+    def setUp(self):
+        self.right, self.left = (rank() + 1) % size(), (rank() - 1) % size()
+
+    def test_values(self):
+        for values in (torch.arange(3.0), torch.zeros(0), torch.arange(60000), torch.tensor([1 + 2j, 3j])):
+            sent = dist.isend(cuda(values + rank()), self.right)
+            got = cuda(torch.zeros_like(values))
+            self.assertEqual(dist.recv(got, self.left), self.left)
+            sent.wait()
+            self.assertSame(got, values + self.left)
+
+    def test_from_any_rank(self):
+        sent = dist.isend(cuda(torch.full((3,), float(rank()))), self.right)
+        got = cuda(torch.zeros(3))
+        self.assertEqual(dist.recv(got), self.left)
+        sent.wait()
+        self.assertSame(got, torch.full((3,), float(self.left)))
+
+    def test_between_a_gpu_and_the_cpu(self):
+        for on_gpu in (True, False):
+            mine, got = torch.full((3,), float(rank())), torch.zeros(3)
+            sent = dist.isend(cuda(mine) if on_gpu else mine, self.right)
+            got = got if on_gpu else cuda(got)
+            dist.recv(got, self.left)
+            sent.wait()
+            values = got if on_gpu else to_cpu(got)
+            self.assertEqual(values.tolist(), [self.left] * 3)
+
+    def test_a_send_waits_for_the_stream_and_the_host_does_not(self):
+        """The GPU is held back, and the tensor has not been computed when isend() returns."""
+        gpu, source, tensor = simulated_cuda.gpu, cuda(torch.full((3,), 5.0 + rank())), cuda(torch.zeros(3))
+        stream = simulated_cuda.current_stream().cuda_stream
+        got = torch.zeros(3)
+        with gpu.held():
+            gpu.copy(tensor.data_ptr(), source.data_ptr(), 12, stream)
+            sent = dist.isend(tensor, self.right)
+            received = dist.irecv(got, self.left)
+            self.assertFalse(gpu.is_done(stream))
+            self.assertFalse(sent.is_completed())
+        received.wait()
+        sent.wait()
+        self.assertEqual(got.tolist(), [5.0 + self.left] * 3)
+
+    def test_a_wait_for_a_receive_makes_the_stream_wait(self):
+        """The GPU is held back. wait() returns when the message has arrived on the host. The streams still read the
+        previous values, and get the message later."""
+        gpu, side, other = simulated_cuda.gpu, Stream(), Stream()
+        with on_stream(side):
+            tensor, before = cuda(torch.full((3,), 7.0)), cuda(torch.zeros(3))
+        with gpu.held():
+            gpu.copy(before.data_ptr(), tensor.data_ptr(), 12, side.cuda_stream)
+            with on_stream(side):
+                received = dist.irecv(tensor, self.left)
+            sent = dist.isend(torch.full((3,), float(rank())), self.right)
+            with on_stream(other):
+                received.wait()
+            sent.wait()
+            self.assertFalse(gpu.is_done(side.cuda_stream))
+            self.assertFalse(received.is_completed())
+        with on_stream(other):
+            self.assertSame(tensor, torch.full((3,), float(self.left)))
+        with on_stream(side):
+            self.assertSame(before, torch.full((3,), 7.0))
+        self.assertTrue(received.is_completed())
+
+    def test_what_is_not_contiguous(self):
+        """The message is copied to the tensor in the stream of the wait. This stream must wait for the work in the
+        stream of the call, which still reads the tensor."""
+        gpu, side, other = simulated_cuda.gpu, Stream(), Stream()
+        values = torch.arange(6.0).view(2, 3)
+        with on_stream(side):
+            tensor, before = cuda(torch.full((3, 2), 7.0)), cuda(torch.zeros(3, 2))
+            part = cuda(values + rank()).t()
+        gpu.copy(before.data_ptr(), tensor.data_ptr(), 24, side.cuda_stream)
+        with on_stream(side), torch.device("cuda"):  # the default device does not matter
+            received = dist.irecv(tensor.t(), self.left)
+        with on_stream(side):
+            sent = dist.isend(part, self.right)
+        with on_stream(other):
+            received.wait()
+            self.assertSame(tensor, (values.t() + self.left).reshape(2, 3).t().contiguous())
+        sent.wait()
+        with on_stream(side):
+            self.assertSame(before, torch.full((3, 2), 7.0))
+
+    def test_a_tensor_that_is_dropped_at_once(self):
+        """Other tensors of the stream would get its memory if Rueda did not keep it."""
+        sent = []
+        for step in range(10):
+            sent.append(dist.isend(cuda(torch.full((500,), float(rank() + step))), self.right, tag=step))
+        others = [cuda(torch.full((500,), -1.0)) for _ in range(10)]
+        for step in range(10):
+            got = cuda(torch.zeros(500))
+            dist.recv(got, self.left, tag=step)
+            self.assertSame(got, torch.full((500,), float(self.left + step)))
+        for work in sent:
+            work.wait()
+        self.assertSame(others[0], torch.full((500,), -1.0))
+
+    def test_a_message_that_does_not_fit(self):
+        sent = dist.isend(cuda(torch.zeros(3)), self.right)
+        received = dist.irecv(cuda(torch.zeros(4)), self.left)
+        for work in (sent, received):
+            with self.assertRaisesRegex(rueda.Mismatch, "16 bytes"):
+                work.wait()
 
 
 class Waits(Case):
@@ -163,8 +242,8 @@ class Waits(Case):
     def test_outputs_that_are_copied(self):
         """The output is not contiguous, so the first wait copies the result to it, on its own stream."""
         side, other = Stream(), Stream()
-        output = cuda(torch.zeros(2 * size(), 2)).t()
         with on_stream(side):
+            output = cuda(torch.zeros(2 * size(), 2)).t()
             work = dist.all_gather_into_tensor(output, cuda(torch.full((4,), float(rank()))), async_op=True)
             work.wait()
         with on_stream(other):
@@ -191,6 +270,64 @@ class Waits(Case):
             dist.all_reduce(cuda(torch.ones(3 + rank())))
         with self.assertRaisesRegex(ValueError, "on meta; the backend rueda works on tensors of the CPU and of CUDA"):
             dist.all_reduce(torch.ones(2, device="meta"))
+
+
+class Races(Case):
+    """The stand-in notices mistakes in the order of work on simulated tensors. Otherwise the other tests of this module
+    would find such mistakes only by wrong values."""
+
+    def test_a_stream_that_does_not_wait(self):
+        """All ranks but the last one read the output while the operation waits for the last rank."""
+        side, other = Stream(), Stream()
+        is_last = rank() == size() - 1
+        with on_stream(side):
+            tensor = cuda(torch.ones(100))
+        other.wait_event(side.record_event())
+        if is_last:
+            rueda.barrier()
+        with on_stream(side):
+            work = dist.all_reduce(tensor, async_op=True)
+        if not is_last:
+            with on_stream(other):
+                tensor + 1
+            rueda.barrier()
+        work.wait()
+        self.assertSame(tensor, torch.full((100,), float(size())))
+        races = simulated_cuda.gpu.take_violations()
+        self.assertEqual(len(races), 0 if is_last else 1, races)
+        for race in races:
+            self.assertRegex(race, r"^Race: .* writes .* allocation .*, and add in stream \d+ .* reads it")
+
+    def test_an_operation_that_does_not_wait_for_the_stream(self):
+        """The operation waits for another stream than the one that computes its input."""
+        side, other = Stream(), Stream()
+        with on_stream(side):
+            tensor = cuda(torch.ones(100)) + rank()
+            with mock.patch.object(_devices, "raw_stream", lambda _: other.cuda_stream):
+                work = dist.all_reduce(tensor, async_op=True)
+            work.wait()
+            self.assertSame(tensor, torch.full((100,), total() + size()))
+        races = simulated_cuda.gpu.take_violations()
+        self.assertTrue(races)
+        for race in races:
+            self.assertRegex(race, "^Race: .* and the output of an operation of PyTorch in stream .* writes it")
+
+    def test_memory_that_is_reused_too_early(self):
+        """A stream that did not make the tensor still reads it when the tensor's memory is given to a new tensor."""
+        side, other = Stream(), Stream()
+        with on_stream(side):
+            tensor = cuda(torch.ones(100))
+        other.wait_event(side.record_event())
+        with on_stream(other):
+            tensor + 1
+        del tensor
+        with on_stream(side):
+            cuda(torch.zeros(100))
+        races = simulated_cuda.gpu.take_violations()
+        self.assertEqual(len(races), 1, races)
+        self.assertRegex(
+            races[0], "^Race: the output of an operation of PyTorch in stream .* and add in stream .* reads"
+        )
 
 
 class Event:

@@ -16,7 +16,7 @@ import rueda.torch as hvd
 import torch
 from rueda import _native
 from rueda.errors import DuplicateName, Mismatch
-from rueda.torch import _deferred, _devices
+from rueda.torch import _deferred, _devices, sync_batch_norm
 from rueda.torch._deferred import DeferredOperation
 from rueda.torch._tensors import tensor_of
 from rueda.torch.operations import handles
@@ -245,6 +245,85 @@ class Optimizers(Case):
                         optimizer.step()
                 expected = 1.0 + hvd.rank() - 3 * mean - 3
                 self.assertTrue(torch.allclose(to_cpu(parameters[0].detach()), torch.tensor(expected), atol=1e-2))
+
+
+class Context(types.SimpleNamespace):
+    """Stands for the context of an autograd function."""
+
+    def save_for_backward(self, *tensors):
+        self.saved_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        pass
+
+
+class Training(Case):
+    """PyTorch's autograd asks the driver for the streams of CUDA tensors, so no test here makes a graph of autograd. The
+    tests call forward() and backward() themselves, and set the gradients themselves."""
+
+    def assertNear(self, tensor, expected):
+        self.assertIsInstance(tensor, SimulatedTensor)
+        torch.testing.assert_close(to_cpu(tensor), expected, rtol=1e-4, atol=1e-5)
+
+    def test_sync_batch_norm(self):
+        """Compares with PyTorch's own layer on the CPU, which gets the samples of all ranks. Each rank has another
+        number of samples."""
+        generator = torch.Generator().manual_seed(1)
+        parts = everyone(lambda rank: torch.randn(rank + 2, 3, 4, generator=generator) * (rank + 1) + rank)
+        first = sum(len(part) for part in parts[: hvd.rank()])
+        mine = slice(first, first + hvd.rank() + 2)
+        plain = torch.nn.BatchNorm1d(3)
+        torch.nn.init.uniform_(plain.weight, 0.5, 2.0, generator=generator)
+        torch.nn.init.uniform_(plain.bias, -1.0, 1.0, generator=generator)
+        x = torch.cat(parts).requires_grad_()
+        expected = plain(x)
+        gradient = torch.randn(expected.shape, generator=generator)
+        expected.backward(gradient)
+
+        layer = hvd.SyncBatchNorm(3)
+        for name in ("weight", "bias"):
+            value = torch.nn.Parameter(cuda(getattr(plain, name)), requires_grad=False)
+            setattr(layer, name, value)
+        for name in ("running_mean", "running_var", "num_batches_tracked"):
+            setattr(layer, name, cuda(getattr(layer, name)))
+        side = Stream()
+        side.wait_event(simulated_cuda.current_stream().record_event())
+        with simulated_cuda.NewTensors(), torch.no_grad(), on_stream(side):
+            input = cuda(parts[hvd.rank()])
+            self.assertNear(layer(input), expected.detach()[mine])
+            self.assertNear(layer.running_mean, plain.running_mean)
+            self.assertNear(layer.running_var, plain.running_var)
+            context = Context(needs_input_grad=[True, True, True])
+            sync_batch_norm._Normalized.forward(context, input, layer.weight, layer.bias, layer.eps, "by hand")
+            results = sync_batch_norm._Normalized.backward(context, cuda(gradient[mine]))
+            self.assertNear(results[0], x.grad[mine])
+            for result, parameter in ((results[1], plain.weight), (results[2], plain.bias)):
+                self.assertNear(hvd.allreduce(result, op=hvd.Sum, name="sum"), parameter.grad)
+
+    def test_grad_scaler(self):
+        """In the second step, one rank has an infinite gradient. No rank may make this step, and all ranks must reduce
+        the scale."""
+        parameter = cuda(torch.ones(3), requires_grad=True)
+        sgd = torch.optim.SGD([parameter], lr=1.0, foreach=False)
+        optimizer = hvd.DistributedOptimizer(sgd, [("weight", parameter)])
+        mean, scales, values = total() / hvd.size(), [], []
+        available = mock.patch.object(torch.cuda, "is_available", lambda: True)
+        with simulated_cuda.NewTensors(), available:
+            scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+            for step in range(3):
+                optimizer.zero_grad()
+                loss = scaler.scale(cuda(torch.tensor(1.0)))
+                is_bad = step == 1 and hvd.rank() == hvd.size() - 1
+                factor = float("inf") if is_bad else float(hvd.rank() + step)
+                parameter.grad = loss * factor * cuda(torch.tensor([1.0, 0.5, 0.25]))
+                scaler.step(optimizer)
+                scaler.update()
+                scales.append(scaler.get_scale())
+                values.append(to_cpu(parameter.detach()))
+        self.assertEqual(scales, [1024.0, 512.0, 512.0])
+        direction = torch.tensor([1.0, 0.5, 0.25])
+        for value, gradients in zip(values, (mean, mean, 2 * mean + 2), strict=True):
+            torch.testing.assert_close(value, 1.0 - gradients * direction)
 
 
 class Streams(Case):

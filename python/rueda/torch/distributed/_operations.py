@@ -28,7 +28,6 @@ from torch._C import _distributed_c10d as c10d
 from rueda import _native
 from rueda._native import Handle, TensorView
 from rueda.errors import HorovodInternalError, Timeout
-from rueda.torch import _devices
 from rueda.torch._profiling import profilers
 from rueda.torch._tensors import is_float8
 from rueda.torch.distributed import _callbacks, _futures, _ranges
@@ -120,21 +119,25 @@ class Operations:
     ) -> RuedaWork:
         timeout = seconds_of(options.timeout) if options is not None else None
         started = handles if isinstance(handles, list) else [handles]
-        make = Operation if not started or started[0]._device < 0 else DeviceOperation
-        operation = make(
-            what,
-            self._membership.order,
-            started,
-            outputs,
-            timeout if timeout is not None else self._timeout,
-            finish,
-        )
+        limit = timeout if timeout is not None else self._timeout
+        operation = self._operation(what, started, outputs, limit, finish)
         if options is not None and not getattr(options, "asyncOp", True):
             operation.wait(None)
             return ENDED
         if profilers._is_profiler_enabled:
             _ranges.note_pending(operation)
         return self._for_caller(operation, RuedaWork)
+
+    def _operation(
+        self,
+        what: str,
+        handles: list[Handle[Any]],
+        outputs: list[Tensor],
+        timeout: float | None,
+        finish: Callable[[], object] | None,
+    ) -> Operation:
+        make = Operation if not handles or handles[0]._device < 0 else DeviceOperation
+        return make(what, self._membership.order, handles, outputs, timeout, finish)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
         """Returns the Work object for the caller. `make` creates it from the operation and from the thread for
@@ -634,7 +637,6 @@ class Operations:
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("send", tensors, self.send, tensors, dst, tag)
         tensor = check(only(tensors, "send"), "send").contiguous()
-        tensor = tensor.cpu()  # messages go through the CPU's memory; a tensor in the CPU's memory is not copied
         self._membership.order.check()
         handle = _native.send_async(flat_view(movable(tensor)), self._peer(dst, "send"), _tag(tag), self._set)
         return self._work(f"send to rank {dst}, tag {tag},", handle, [tensor], None)
@@ -653,12 +655,10 @@ class Operations:
 
     def _receive(self, tensors: list[Tensor], peer: int | None, tag: int, what: str) -> RuedaWork:
         tensor = check(only(tensors, "recv"), "recv")
-        is_plain = tensor.is_contiguous() and tensor.is_cpu
-        dense = tensor if is_plain else torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        dense = tensor if tensor.is_contiguous() else torch.empty_like(tensor, memory_format=torch.contiguous_format)
         self._membership.order.check()
         handle = _native.receive_async(flat_view(movable(dense)), peer, _tag(tag), self._set)
-        finish = None if dense is tensor else _copy_after_this_stream(tensor, dense)
-        operation = Operation(what, self._membership.order, [handle], [tensor], self._timeout, finish)
+        operation = self._operation(what, [handle], [tensor], self._timeout, _copied_to(tensor, dense))
         if profilers._is_profiler_enabled:
             _ranges.note_pending(operation)
         return self._for_caller(
@@ -808,22 +808,6 @@ def _copied_to(output: Tensor, dense: Tensor) -> Callable[[], object] | None:
     same tensor.
     """
     return None if dense is output else functools.partial(output.copy_, dense)
-
-
-def _copy_after_this_stream(tensor: Tensor, dense: Tensor) -> Callable[[], object]:
-    """Returns a function that copies `dense` to the tensor. Any thread can call this function. If the tensor is on a
-    GPU, work that is in the current stream now may still read the tensor. The copy therefore waits for this work.
-    """
-    if not tensor.is_cuda:
-        return functools.partial(tensor.copy_, dense)
-    index = tensor.get_device()
-    before = _devices.recorded_event(_devices.current_stream(index))
-
-    def copy() -> None:
-        _devices.current_stream(index).wait_event(before)
-        tensor.copy_(dense)
-
-    return copy
 
 
 def _rows_of(output: Tensor, size: int) -> tuple[Tensor, ...]:

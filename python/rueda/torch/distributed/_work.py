@@ -34,6 +34,8 @@ class RuedaWork(Work):  # type: ignore[misc]
 
         For tensors on a GPU, blocks until all members have called the operation, but not until the GPU has executed it.
         The current stream waits for the GPU's work.
+        A wait for a receive blocks until the message has arrived on the host, and a wait for a send until the message was
+        received.
         """
         seconds = None if timeout is None else seconds_of(timeout)
         if self.operation.is_recorded:
