@@ -18,7 +18,7 @@ namespace rueda::training {
 namespace {
 
 /// Leaves the job and joins the next one. If another rank has died meanwhile, the survivors meet without it.
-void meet_again() {
+void rejoin() {
     try {
         shutdown();
     } catch (const Aborted&) {
@@ -142,7 +142,7 @@ void Elastic::run(const std::function<void()>& train) {
     bool needs_restore = false;
     for (;;) {
         if (is_reset) {
-            meet_again();
+            rejoin();
         }
         if (std::exchange(needs_restore, false)) {
             // The values are restored only now, after the ranks have met again. Before that, a slow rank might still

@@ -153,7 +153,7 @@ public:
 
     [[nodiscard]] std::byte* of(int rank) const { return data_[static_cast<std::size_t>(rank)]; }
     /// Waits until all ranks have called this function. Spins, as a hand-written program on an idle machine would do.
-    void meet() {
+    void barrier() {
         ++round_;
         counters_[static_cast<std::size_t>(job_.rank)]->store(round_, std::memory_order_release);
         for (const auto* counter : counters_) {
@@ -196,12 +196,12 @@ public:
     }
     [[nodiscard]] std::byte* input() override { return buffers_->of(job_.rank); }
     void run() override {
-        buffers_->meet();
+        buffers_->barrier();
         const auto [begin, end] = buffers_->share(case_.count());
         for (std::uint64_t block = begin; block < end; block += kBlock) {
             add_block(block, std::min(block + kBlock, end));
         }
-        buffers_->meet();
+        buffers_->barrier();
     }
     [[nodiscard]] const std::byte* output() override { return buffers_->of(job_.rank); }
     void end() override { buffers_.reset(); }
@@ -252,7 +252,7 @@ public:
     }
     [[nodiscard]] std::byte* input() override { return buffers_->of(job_.rank); }
     void run() override {
-        buffers_->meet();
+        buffers_->barrier();
         const std::uint64_t part = case_.bytes / static_cast<std::uint64_t>(job_.size);
         const std::uint64_t mine = static_cast<std::uint64_t>(job_.rank) * part;
         if (case_.operation == Operation::broadcast && job_.rank != 0) {
@@ -268,7 +268,7 @@ public:
             std::memcpy(output_.data() + static_cast<std::uint64_t>(rank) * bytes,
                         buffers_->of(rank) + (all ? 0 : mine), bytes);
         }
-        buffers_->meet();
+        buffers_->barrier();
     }
     [[nodiscard]] const std::byte* output() override {
         return case_.has_output() ? output_.data() : buffers_->of(job_.rank);
@@ -310,24 +310,24 @@ public:
     }
     void begin(const Case& c) override {
         case_ = c;
-        meeting_ = std::make_unique<SharedBuffers>(job_, 0);
+        barrier_ = std::make_unique<SharedBuffers>(job_, 0);
         input_.resize(c.bytes);
         output_.resize(c.has_output() ? c.output_count(job_.size) * size_of(c.dtype) : 0);
         inputs_ = addresses_of(input_.data());
     }
     [[nodiscard]] std::byte* input() override { return input_.data(); }
     void run() override {
-        meeting_->meet();
+        barrier_->barrier();
         if (case_.operation == Operation::broadcast) {
             broadcast();
         } else {
             gather(case_.operation == Operation::allgather);
         }
-        meeting_->meet();
+        barrier_->barrier();
     }
     [[nodiscard]] const std::byte* output() override { return case_.has_output() ? output_.data() : input_.data(); }
     void end() override {
-        meeting_.reset();
+        barrier_.reset();
         input_ = {};
         output_ = {};
     }
@@ -402,7 +402,7 @@ private:
     Job job_;
     bool is_allowed_;
     Case case_;
-    std::unique_ptr<SharedBuffers> meeting_;
+    std::unique_ptr<SharedBuffers> barrier_;
     std::vector<Address> inputs_;  // by rank
     std::vector<std::byte> input_;
     std::vector<std::byte> output_;
@@ -425,7 +425,7 @@ public:
     }
     [[nodiscard]] std::byte* input() override { return buffers_->of(job_.rank); }
     void run() override {
-        buffers_->meet();
+        buffers_->barrier();
         const auto [begin, end] = buffers_->share(case_.count());
         for (int rank = 0; rank < job_.size; ++rank) {
             auto* values = reinterpret_cast<float*>(buffers_->of(rank));
@@ -433,7 +433,7 @@ public:
                 values[i] *= 1.0625F;
             }
         }
-        buffers_->meet();
+        buffers_->barrier();
     }
     [[nodiscard]] const std::byte* output() override { return buffers_->of(job_.rank); }
     [[nodiscard]] bool has_result() const override { return false; }

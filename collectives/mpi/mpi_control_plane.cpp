@@ -245,7 +245,7 @@ private:
             auto members = check_members(asked.ranks, launch_rank_, launch_size_);
             RUEDA_RETURN_IF_FAILED(members.status());
             if (static_cast<int>(members.value().size()) < launch_size_) {
-                RUEDA_RETURN_IF_FAILED(meet(MPI_COMM_WORLD, launch_rank_, members.value(), /*by_list=*/true));
+                RUEDA_RETURN_IF_FAILED(rendezvous(MPI_COMM_WORLD, launch_rank_, members.value(), /*by_list=*/true));
                 const CallWatch watch(rules_of_creation(), "MPI_Comm_create_group", options_.operation_timeout);
                 return mpi_->communicator_of(members.value(), kRendezvousTag);
             }
@@ -260,14 +260,15 @@ private:
         RUEDA_RETURN_IF_FAILED(size.status());
         std::vector<int> all(static_cast<std::size_t>(size.value()));
         std::iota(all.begin(), all.end(), 0);
-        RUEDA_RETURN_IF_FAILED(meet(communicator, rank.value(), std::move(all), by_list));
+        RUEDA_RETURN_IF_FAILED(rendezvous(communicator, rank.value(), std::move(all), by_list));
         const CallWatch watch(rules_of_creation(), "MPI_Comm_dup", options_.operation_timeout);
         return mpi_->duplicate(communicator);
     }
 
-    Status meet(MPI_Comm communicator, int own_rank, std::vector<int> members, bool by_list) {
+    Status rendezvous(MPI_Comm communicator, int own_rank, std::vector<int> members, bool by_list) {
         const RendezvousPlan plan{communicator, std::move(members), own_rank, by_list, options_.operation_timeout};
-        return meet_members(*mpi_, plan, [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
+        return rendezvous_of_members(*mpi_, plan,
+                                     [this] { return ask(options_.interruption, launch_rank_, launch_size_); });
     }
 
     /// Returns the rules for the MPI call that creates the communicator. These rules contain no function that

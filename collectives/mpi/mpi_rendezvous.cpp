@@ -345,7 +345,7 @@ std::unique_ptr<Rendezvous> begin_rendezvous(MpiApi& mpi, RendezvousPlan plan, s
     return std::make_unique<OtherMember>(mpi, std::move(plan), now);
 }
 
-Status meet_members(MpiApi& mpi, const RendezvousPlan& plan, const std::function<Status()>& go_on) {
+Status rendezvous_of_members(MpiApi& mpi, const RendezvousPlan& plan, const std::function<Status()>& go_on) {
     // memory_order_relaxed is enough, because the counter only gives each rendezvous of this process a different
     // number.
     static std::atomic<std::int32_t> attempts{0};

@@ -58,6 +58,7 @@ public:
 /// Fails with Timeout if members are missing (the message names them), and with Mismatch if two lists differ (the
 /// message shows them). It calls `go_on` every kInterruptionInterval. If `go_on` returns a failure, this function
 /// returns the same failure.
-[[nodiscard]] Status meet_members(MpiApi& mpi, const RendezvousPlan& plan, const std::function<Status()>& go_on);
+[[nodiscard]] Status rendezvous_of_members(MpiApi& mpi, const RendezvousPlan& plan,
+                                           const std::function<Status()>& go_on);
 
 }  // namespace rueda::collectives

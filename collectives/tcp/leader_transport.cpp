@@ -46,16 +46,16 @@ LeaderTransport::LeaderTransport(Transport& inner, std::unique_ptr<SocketWatch> 
 
 LeaderTransport::~LeaderTransport() { close(); }
 
-Status LeaderTransport::add(std::uint32_t number, std::vector<MetLeader> leaders) {
+Status LeaderTransport::add(std::uint32_t number, std::vector<ConnectedLeader> leaders) {
     const std::lock_guard lock(mutex_);
-    for (MetLeader& met : leaders) {
-        met.link->limit_silence(silence_);
-        if (const Status watched = watch_->add(met.link->fd()); !watched.is_ok()) {
+    for (ConnectedLeader& leader : leaders) {
+        leader.link->limit_silence(silence_);
+        if (const Status watched = watch_->add(leader.link->fd()); !watched.is_ok()) {
             // The failure has the code `aborted`, which ends the job, because the other leaders do not know of this
             // failure.
             return {ErrorCode::aborted, watched.message()};
         }
-        lines_[met.rank].link = std::move(met.link);
+        lines_[leader.rank].link = std::move(leader.link);
     }
     sets_.insert(number);
     has_lines_.store(!lines_.empty(), std::memory_order_release);

@@ -25,7 +25,7 @@
 namespace rueda::collectives {
 
 /// A connection to the leader `rank`, counted in the job.
-struct MetLeader {
+struct ConnectedLeader {
     int rank = 0;
     std::unique_ptr<LeaderLink> link;
 };
@@ -46,7 +46,7 @@ struct MetLeader {
 class LeaderTransport final : public Transport, public Wakeups {
 public:
     /// `inner` must outlive this object. `silence`: a connection ends if the other host acknowledges nothing for this
-    /// time. `most_bytes`: the longest message between leaders of the job. `job_secret`: see MeetingOptions.
+    /// time. `most_bytes`: the longest message between leaders of the job. `job_secret`: see LeaderRendezvousOptions.
     [[nodiscard]] static Result<std::unique_ptr<LeaderTransport>> create(Transport& inner,
                                                                          std::chrono::milliseconds silence,
                                                                          std::size_t most_bytes,
@@ -55,7 +55,7 @@ public:
 
     /// Lets the leaders of the set `number` (Port::set) use the connections. Adds the connections in `leaders`, which
     /// may be empty.
-    [[nodiscard]] Status add(std::uint32_t number, std::vector<MetLeader> leaders);
+    [[nodiscard]] Status add(std::uint32_t number, std::vector<ConnectedLeader> leaders);
     [[nodiscard]] bool has_link(int rank) const;
     [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
     /// The secret that was passed to create(). The leaders of a process set need it when they connect.

@@ -11,7 +11,7 @@
 #include "base/system/clock.hpp"
 #include "collectives/selection/control_plane_candidate.hpp"
 #include "collectives/ucx/load_plugin.hpp"
-#include "collectives/ucx/meet_over_ucx.hpp"
+#include "collectives/ucx/ucx_rendezvous.hpp"
 
 namespace rueda::core {
 
@@ -79,7 +79,7 @@ Status wait_for_all(const base::Config& config, const base::Logger& logger, Cont
 
 }  // namespace
 
-std::chrono::milliseconds meeting_time(const base::Config& config, bool has_mpi) {
+std::chrono::milliseconds rendezvous_time(const base::Config& config, bool has_mpi) {
     const std::chrono::milliseconds half = collectives::start_timeout(config) / 2;
     return !has_mpi || config.transport == base::TransportKind::ucx ? half : std::min(kTryTime, half);
 }
@@ -91,10 +91,10 @@ Result<BulkConnections> connect_bulk(const base::Config& config, ControlPlane& c
     if (group.host_count == 1 || (has_mpi && config.transport == base::TransportKind::mpi)) {
         return connections;
     }
-    collectives::UcxMeetingOptions options;
+    collectives::UcxRendezvousOptions options;
     options.rank = group.rank;
     options.size = group.size;
-    options.time = meeting_time(config, has_mpi);
+    options.time = rendezvous_time(config, has_mpi);
     EarlyEndWatch watch({nullptr, launcher}, Standing::joining);
     options.meanwhile = [&watch] { return watch.look(); };
     options.create = [&](int rank, int size) -> Result<std::unique_ptr<BulkTransport>> {
@@ -102,11 +102,11 @@ Result<BulkConnections> connect_bulk(const base::Config& config, ControlPlane& c
         RUEDA_RETURN_IF_FAILED(plugin.status());
         return plugin.value()->create(rank, size);
     };
-    auto meeting = collectives::meet_over_ucx(
+    auto rendezvous = collectives::rendezvous_over_ucx(
         [&](std::span<const std::byte> mine) { return control_plane.allgather(mine); }, options);
-    RUEDA_RETURN_IF_FAILED(meeting.status());
-    connections.why_not = std::move(meeting.value().why_not);
-    connections.transport = std::move(meeting.value().transport);
+    RUEDA_RETURN_IF_FAILED(rendezvous.status());
+    connections.why_not = std::move(rendezvous.value().why_not);
+    connections.transport = std::move(rendezvous.value().transport);
     if (!connections.why_not.empty() && !has_mpi) {
         return failure(
             ErrorCode::unsupported,

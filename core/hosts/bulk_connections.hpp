@@ -38,7 +38,7 @@ struct EarlyEnds {
 /// How long the ranks try to exchange messages over UCX before they give up. The rest of RUEDA_START_TIMEOUT must be
 /// long enough for the ranks to tell each other whether the attempt succeeded. If `has_mpi` is true and RUEDA_TRANSPORT
 /// is auto, the time is short, because the ranks then use MPI instead.
-[[nodiscard]] std::chrono::milliseconds meeting_time(const base::Config& config, bool has_mpi);
+[[nodiscard]] std::chrono::milliseconds rendezvous_time(const base::Config& config, bool has_mpi);
 
 /// Connects all ranks of a job on several hosts over UCX. Does this only if the settings ask for UCX, or if the control
 /// plane has no transport because the rendezvous of the ranks does not use MPI. Collective. A failure ends init.

@@ -6,16 +6,16 @@
 #include <chrono>
 #include <utility>
 
-#include "collectives/tcp/meet_leaders.hpp"
+#include "collectives/tcp/leader_rendezvous.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
 #include "core/hosts/host_tree.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
 namespace rueda::core {
 
+using collectives::LeaderRendezvous;
 using collectives::LeaderTransport;
 using collectives::LocalGroup;
-using collectives::Meeting;
 using collectives::WantedLeaders;
 
 namespace {
@@ -64,29 +64,30 @@ Result<LeaderConnections> connect_leaders(const base::Config& config, collective
     const std::chrono::milliseconds silence(static_cast<std::int64_t>(config.host_timeout_seconds * 1e3) + 1000);
     Result<std::unique_ptr<LeaderTransport>> transport =
         LeaderTransport::create(*inner, silence, most_bytes_in_job(group.size), control_plane.shared_secret());
-    collectives::MeetingOptions options;
+    collectives::LeaderRendezvousOptions options;
     options.job_secret = control_plane.shared_secret();
     options.most_bytes = most_bytes_in_job(group.size);
     options.cannot = transport.is_ok() ? "" : transport.status().message();
-    Result<Meeting> meeting = meet_leaders(control_plane, wanted_leaders(group, nullptr), options);
-    RUEDA_RETURN_IF_FAILED(meeting.status());
-    connections.why_not = meeting.value().why_not;
+    Result<LeaderRendezvous> rendezvous = rendezvous_of_leaders(control_plane, wanted_leaders(group, nullptr), options);
+    RUEDA_RETURN_IF_FAILED(rendezvous.status());
+    connections.why_not = rendezvous.value().why_not;
     if (!connections.why_not.empty()) {
         return connections;
     }
-    RUEDA_RETURN_IF_FAILED(transport.value()->add(0, std::move(meeting.value().leaders)));
+    RUEDA_RETURN_IF_FAILED(transport.value()->add(0, std::move(rendezvous.value().leaders)));
     connections.transport = std::move(transport).value();
     return connections;
 }
 
 Status connect_leaders_of_set(LeaderTransport& transport, collectives::ControlPlane& control_plane,
                               const LocalGroup& group, std::uint32_t number) {
-    collectives::MeetingOptions options;
+    collectives::LeaderRendezvousOptions options;
     options.most_bytes = transport.most_bytes();
     options.job_secret = transport.job_secret();
-    Result<Meeting> meeting = meet_leaders(control_plane, wanted_leaders(group, &transport), options);
-    RUEDA_RETURN_IF_FAILED(meeting.status());
-    return meeting.value().why_not.empty() ? transport.add(number, std::move(meeting.value().leaders)) : Status();
+    Result<LeaderRendezvous> rendezvous =
+        rendezvous_of_leaders(control_plane, wanted_leaders(group, &transport), options);
+    RUEDA_RETURN_IF_FAILED(rendezvous.status());
+    return rendezvous.value().why_not.empty() ? transport.add(number, std::move(rendezvous.value().leaders)) : Status();
 }
 
 }  // namespace rueda::core

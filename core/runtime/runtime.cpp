@@ -109,7 +109,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
                                                  LauncherLine* launcher, const FirstSets& first_sets,
                                                  collectives::AddressReserve* addresses) {
     collectives::ControlPlane& plane = *control_plane;
-    Result<std::unique_ptr<Runtime>> runtime = meet(config, std::move(control_plane), launcher, first_sets, addresses);
+    Result<std::unique_ptr<Runtime>> runtime =
+        set_up(config, std::move(control_plane), launcher, first_sets, addresses);
     if (!runtime.is_ok()) {
         return runtime;
     }
@@ -157,10 +158,10 @@ void Runtime::ring() {
 
 /// Does all steps of the start before the first thread is started: finds the group, sets up the arena, creates the
 /// object. Closes the control plane on failure.
-Result<std::unique_ptr<Runtime>> Runtime::meet(const base::Config& settings,
-                                               std::unique_ptr<collectives::ControlPlane> control_plane,
-                                               LauncherLine* launcher, const FirstSets& first_sets,
-                                               collectives::AddressReserve* addresses) {
+Result<std::unique_ptr<Runtime>> Runtime::set_up(const base::Config& settings,
+                                                 std::unique_ptr<collectives::ControlPlane> control_plane,
+                                                 LauncherLine* launcher, const FirstSets& first_sets,
+                                                 collectives::AddressReserve* addresses) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
         // If one of these steps fails, it fails on all ranks. So the control plane can be closed normally, unless a

@@ -200,10 +200,9 @@ public:
     [[nodiscard]] int pid() const { return pid_; }
 
 private:
-    [[nodiscard]] static Result<std::unique_ptr<Runtime>> meet(const base::Config& config,
-                                                               std::unique_ptr<collectives::ControlPlane> control_plane,
-                                                               LauncherLine* launcher, const FirstSets& first_sets,
-                                                               collectives::AddressReserve* addresses);
+    [[nodiscard]] static Result<std::unique_ptr<Runtime>> set_up(
+        const base::Config& config, std::unique_ptr<collectives::ControlPlane> control_plane, LauncherLine* launcher,
+        const FirstSets& first_sets, collectives::AddressReserve* addresses);
     [[nodiscard]] bool is_in_sets_besides(const ProcessSet& set) const;
     static void expect_launches(Completion& completion, std::span<const Request> requests);
     void abandon();

@@ -252,8 +252,8 @@ Status ElasticRanks::start_worker(int number, const std::string& host) {
 
 /// Returns where the ranks of a generation meet (socket or addresses, and MASTER_PORT). Each generation uses a new
 /// socket name or new ports. So a process of an earlier generation cannot connect to this generation.
-ElasticRanks::MeetingPlace ElasticRanks::meeting_place(const std::vector<Membership::Member>& members,
-                                                       bool has_several_hosts) {
+ElasticRanks::RendezvousPlace ElasticRanks::rendezvous_place(const std::vector<Membership::Member>& members,
+                                                             bool has_several_hosts) {
     const int first = members.front().worker;
     const bool is_first_here = workers_.at(first).process.has_value();
     const std::uint16_t master_port = is_first_here ? hold(master_port_) : remote_->greeting_of(first).master_port;
@@ -291,23 +291,23 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
         hosts.push_back(key_of_host(member.worker));
     }
     const std::vector<TorchPlace> places = torch_places(hosts);
-    const MeetingPlace meeting = meeting_place(form.members, places.front().hosts > 1);
+    const RendezvousPlace where = rendezvous_place(form.members, places.front().hosts > 1);
     for (const Membership::Member& member : form.members) {
         Worker& worker = workers_.at(member.worker);
         worker.rank = member.rank;
         worker.generation = form.generation;
         worker.first_generation = worker.first_generation < 0 ? form.generation : worker.first_generation;
     }
-    if (places.front().hosts > 1 && !base::tcp_endpoints(meeting.rendezvous)) {
-        give_up_meeting(form.members);  // the note of the previous generation stays valid for `rueda top` until the
-                                        // next generation is formed, which happens soon
+    if (places.front().hosts > 1 && !base::tcp_endpoints(where.rendezvous)) {
+        give_up_rendezvous(form.members);  // the note of the previous generation stays valid for `rueda top` until the
+                                           // next generation is formed, which happens soon
         return;
     }
     for (const Membership::Member& member : form.members) {
         Worker& worker = workers_.at(member.worker);
         const TorchPlace& place = places[static_cast<std::size_t>(member.rank)];
-        std::vector<EnvironmentChange> changes = meeting_environment(place, meeting.rendezvous);
-        const std::vector<EnvironmentChange> torch = torch_environment(plan_, place, meeting.master);
+        std::vector<EnvironmentChange> changes = rendezvous_environment(place, where.rendezvous);
+        const std::vector<EnvironmentChange> torch = torch_environment(plan_, place, where.master);
         changes.insert(changes.end(), torch.begin(), torch.end());
         std::vector<base::PlaceVariable> variables;
         for (const EnvironmentChange& change : changes) {
@@ -353,7 +353,7 @@ void ElasticRanks::note_hosts(const std::vector<Membership::Member>& members) {
 
 /// Called if the host of rank 0 has no free port or no address at which the ranks could meet. Kills the worker that
 /// should be rank 0. The other workers continue to wait for the next generation.
-void ElasticRanks::give_up_meeting(const std::vector<Membership::Member>& members) {
+void ElasticRanks::give_up_rendezvous(const std::vector<Membership::Member>& members) {
     const int first = members.front().worker;
     output_->say(
         fmt::format("worker {} is killed: it should be rank 0, and its host {} has no network address or no "

@@ -66,7 +66,7 @@ private:
     };
 
     /// The socket or the addresses at which the ranks of a generation meet.
-    struct MeetingPlace {
+    struct RendezvousPlace {
         std::string rendezvous;  ///< the value of RUEDA_RENDEZVOUS
         MasterAddress master;
     };
@@ -88,9 +88,10 @@ private:
     void signal(int number, Worker& worker, int signal_number);
     [[nodiscard]] std::vector<EnvironmentChange> variables_of_newcomer() const;
     [[nodiscard]] Status start_worker(int number, const std::string& host);
-    [[nodiscard]] MeetingPlace meeting_place(const std::vector<Membership::Member>& members, bool has_several_hosts);
+    [[nodiscard]] RendezvousPlace rendezvous_place(const std::vector<Membership::Member>& members,
+                                                   bool has_several_hosts);
     void note_hosts(const std::vector<Membership::Member>& members);
-    void give_up_meeting(const std::vector<Membership::Member>& members);
+    void give_up_rendezvous(const std::vector<Membership::Member>& members);
     [[nodiscard]] static std::uint16_t hold(std::optional<HeldPort>& port);
     [[nodiscard]] std::string key_of_host(int number) const;
     void note_end(std::map<int, Worker>::iterator ended, RankEnd end);

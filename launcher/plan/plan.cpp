@@ -830,7 +830,7 @@ std::vector<EnvironmentChange> rank_environment(const LaunchPlan& plan, int rank
     return changes;
 }
 
-std::vector<EnvironmentChange> meeting_environment(const TorchPlace& place, const std::string& rendezvous) {
+std::vector<EnvironmentChange> rendezvous_environment(const TorchPlace& place, const std::string& rendezvous) {
     return {{"RUEDA_RANK", std::to_string(place.rank)},
             {"RUEDA_SIZE", std::to_string(place.ranks)},
             {"RUEDA_LOCAL_RANK", std::to_string(place.local_rank)},

@@ -180,8 +180,8 @@ inline constexpr const char* kFirstGenerationVariable = "RUEDARUN_FIRST_GENERATI
 
 /// For a rank that the agent of a host starts: returns the variables by which the rank meets the other ranks.
 /// `rendezvous`: the value of RUEDA_RENDEZVOUS.
-[[nodiscard]] std::vector<EnvironmentChange> meeting_environment(const TorchPlace& place,
-                                                                 const std::string& rendezvous);
+[[nodiscard]] std::vector<EnvironmentChange> rendezvous_environment(const TorchPlace& place,
+                                                                    const std::string& rendezvous);
 
 /// Returns torchrun's variables for one rank, without those that the user has set. Returns nothing if the plan sets
 /// none of them.

@@ -44,7 +44,7 @@ std::optional<int> local_tasks(const Environment& environment, int tasks) {
 }
 
 /// Lets the ranks find each other through a socket, which is possible if all of them are on one host.
-void meet_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
+void rendezvous_without_mpi(SrunTask& task, const Environment& environment, int rank, int tasks) {
     const std::string local = std::to_string(number_of(environment, "SLURM_LOCALID").value_or(rank));
     // Rank 0 replaces the asterisk in the socket's name by random digits. Without these digits, every user of the host
     // could compute the name, and could listen at this socket before rank 0 does.
@@ -120,7 +120,7 @@ Status choose_rendezvous(SrunTask& task, const Options& options, const Environme
     if (number_of(environment, "SLURM_STEP_NUM_NODES").value_or(1) == 1) {
         task.reasons.emplace_back(options.no_mpi ? "without MPI: --no-mpi"
                                                  : "srun set up no PMI, so MPI has no ranks here");
-        meet_without_mpi(task, environment, rank, tasks);
+        rendezvous_without_mpi(task, environment, rank, tasks);
         return {};
     }
     if (options.no_mpi) {

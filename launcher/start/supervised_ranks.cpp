@@ -214,8 +214,8 @@ void SupervisedRanks::welcome() {
     for (const TorchPlace& place : places) {
         variables.push_back(torch_environment(plan_, place, master));
         if (plan_.way == LaunchWay::agents) {
-            const std::vector<EnvironmentChange> meeting = meeting_environment(place, rendezvous_);
-            variables.back().insert(variables.back().end(), meeting.begin(), meeting.end());
+            const std::vector<EnvironmentChange> changes = rendezvous_environment(place, rendezvous_);
+            variables.back().insert(variables.back().end(), changes.begin(), changes.end());
         }
         if (const Status divided = add_gpus(place, variables.back()); !divided.is_ok()) {
             welcomed_ = false;  // tells end_rank() that no program has started

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Runs a numbered example, and checks that every rank prints the lines that the example promises.
 
-Usage: run_example.py NAME RANKS command… A variant without Rueda (04_linear_model_mpi, 05_mlp_plain) must print the
+Usage: run_example.py NAME RANKS command… A variant without Rueda (04_linear_model_mpi, 06_cnn_plain) must print the
 same lines as its example. NAME may have a prefix that ends in a dot.
 """
 

@@ -11,7 +11,7 @@
 
 #include "base/network/socket_address.hpp"
 #include "collectives/tcp/leader_link.hpp"
-#include "collectives/tcp/meet_leaders.hpp"
+#include "collectives/tcp/leader_rendezvous.hpp"
 #include "tests/fuzz/handshake_inputs.hpp"
 #include "tests/fuzz/input.hpp"
 

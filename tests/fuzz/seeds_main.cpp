@@ -33,8 +33,8 @@
 #include "collectives/host/sockets/socket_messages.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
+#include "collectives/tcp/leader_rendezvous.hpp"
 #include "collectives/tcp/link_header.hpp"
-#include "collectives/tcp/meet_leaders.hpp"
 #include "collectives/ucx/ucx_card.hpp"
 #include "collectives/wire.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
@@ -202,9 +202,9 @@ void write_start_messages(const Folder& folder) {
                  heard_in(7, [](Recorder& plane) { static_cast<void>(collectives::find_local_group(plane).is_ok()); }));
     for (const std::string cannot : {"", "no descriptors"}) {
         folder.write(cannot.empty() ? "leaders" : "no_leaders", heard_in(8, [&](Recorder& plane) {
-                         collectives::MeetingOptions options;
+                         collectives::LeaderRendezvousOptions options;
                          options.cannot = plane.rank() == 2 ? cannot : "";
-                         static_cast<void>(collectives::meet_leaders(plane, {}, options).is_ok());
+                         static_cast<void>(collectives::rendezvous_of_leaders(plane, {}, options).is_ok());
                      }));
     }
     const auto meet = [](Recorder& plane, const std::vector<int>& members) {

@@ -17,7 +17,7 @@
 #include "collectives/host/sockets/descriptor_exchange.hpp"
 #include "collectives/local_group.hpp"
 #include "collectives/membership.hpp"
-#include "collectives/tcp/meet_leaders.hpp"
+#include "collectives/tcp/leader_rendezvous.hpp"
 #include "core/setup/agreement.hpp"
 #include "core/setup/first_sets.hpp"
 #include "core/setup/host_cores.hpp"
@@ -87,7 +87,7 @@ void begin_with_sets(SomebodysPlane& plane) {
 }
 
 /// A rank with a different list, a rank without a list, and a rank that sends no message must each cause an error.
-void meet_in_a_list(SomebodysPlane& plane) {
+void rendezvous_in_a_list(SomebodysPlane& plane) {
     const std::vector<int> mine{0, 2, 5};
     const Status agreed = collectives::agree_on_members(plane, mine);
     check(agreed);
@@ -109,12 +109,12 @@ void share_memory(SomebodysPlane& plane, bool is_leader) {
 }
 
 /// This rank is no leader, so it gets the addresses and the results of the leaders, and makes no connection.
-void meet_other_leaders(SomebodysPlane& plane) {
-    const auto meeting = collectives::meet_leaders(plane, {});
-    check(meeting.status());
-    if (meeting.is_ok()) {
-        expect(meeting.value().leaders.empty());
-        const std::string& why_not = meeting.value().why_not;
+void rendezvous_of_other_leaders(SomebodysPlane& plane) {
+    const auto rendezvous = collectives::rendezvous_of_leaders(plane, {});
+    check(rendezvous.status());
+    if (rendezvous.is_ok()) {
+        expect(rendezvous.value().leaders.empty());
+        const std::string& why_not = rendezvous.value().why_not;
         expect(std::none_of(why_not.begin(), why_not.end(), [](unsigned char c) { return c < ' '; }));
     }
 }
@@ -152,10 +152,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             share_memory(plane, exchange == 5);
             break;
         case 6:
-            meet_in_a_list(plane);
+            rendezvous_in_a_list(plane);
             break;
         case 8:
-            meet_other_leaders(plane);
+            rendezvous_of_other_leaders(plane);
             break;
         default: {
             const Result<collectives::LocalGroup> group = collectives::find_local_group(plane);

@@ -693,7 +693,7 @@ TEST_CASE("a rank of a job without MPI knows where to meet", "[unit]") {
     place.ranks = 5;
     place.local_rank = 1;
     place.local_ranks = 3;
-    const Environment environment = changed_environment({}, meeting_environment(place, "tcp:10.0.0.1:4711"));
+    const Environment environment = changed_environment({}, rendezvous_environment(place, "tcp:10.0.0.1:4711"));
     CHECK(environment == Environment{{"RUEDA_RANK", "3"},
                                      {"RUEDA_SIZE", "5"},
                                      {"RUEDA_LOCAL_RANK", "1"},

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Checks that the source tree follows its rules, and that the rules find violations."""
 
+import collections
 import os
 import pathlib
 import re
@@ -44,6 +45,14 @@ class Tree(unittest.TestCase):
         folders += [f"{room}/{folder}" for room, layers in tree.LAYERS.items() for folder in layers if folder]
         without = [folder for folder in folders if not (ROOT / folder / "README.md").is_file()]
         self.assertEqual(without, [])
+
+    def test_every_folder_of_a_room_with_three_sources_has_a_readme(self):
+        rooms = tree.ROOMS.keys() - {"examples"}
+        sources = [path for path in self.files if path.parts[0] in rooms and path.suffix in {*tree.CODE, ".py"}]
+        counts = collections.Counter(path.parent for path in sources)
+        large = [folder for folder, count in counts.items() if count >= 3]
+        self.assertGreater(len(large), 50)
+        self.assertEqual([str(folder) for folder in large if not (ROOT / folder / "README.md").is_file()], [])
 
     def test_links_in_documents_lead_somewhere(self):
         broken = []

@@ -243,14 +243,14 @@ void check_pending_name() {
     Model model(2);
     training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = training::ReplicaReduction::to_one});
     std::vector<float> other(kSizes[3]);
-    std::vector<float> meeting(1);
+    std::vector<float> marker(1);
     std::counting_semaphore<> second(0);
     rueda::Handle pending;
     if (rueda::rank() == 0) {
         pending = rueda::allreduce_async("gradient.p3", rueda::TensorView(other));
     }
     const auto end_pending = [&] {
-        rueda::allreduce("meeting", rueda::TensorView(meeting));
+        rueda::allreduce("marker", rueda::TensorView(marker));
         if (rueda::rank() != 0) {
             pending = rueda::allreduce_async("gradient.p3", rueda::TensorView(other));
         }

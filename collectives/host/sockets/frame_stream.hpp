@@ -22,7 +22,7 @@ struct Frame {
 /// A connection between rank 0 and another rank. Within a host it is a Unix socket. Between hosts it is a TCP
 /// connection, on which both sides have proved that they know the secret of the job. On a TCP connection, each message
 /// ends with a code, by which the receiver notices whether the message was changed on its way
-/// (docs/design/0026-meeting-without-mpi.md).
+/// (docs/design/0026-rendezvous-without-mpi.md).
 class FrameSocket {
 public:
     FrameSocket() = default;

@@ -156,7 +156,7 @@ TEST_CASE("a rendezvous that is too long with its random part is refused on all 
     }
 }
 
-TEST_CASE("another user cannot keep the ranks from meeting at a name with a random part", "[processes]") {
+TEST_CASE("another user cannot prevent the rendezvous of the ranks at a name with a random part", "[processes]") {
     if (::geteuid() != 0) {
         WARN("not root: a second user cannot be played");
         return;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "collectives/set_transport.hpp"
-#include "collectives/tcp/meet_leaders.hpp"
+#include "collectives/tcp/leader_rendezvous.hpp"
 #include "tests/collectives/tcp/linked_pair.hpp"
 #include "tests/collectives/transport_checks.hpp"
 #include "tests/support/ranks/thread_control_plane.hpp"
@@ -23,8 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using collectives::Bytes;
+using collectives::ConnectedLeader;
 using collectives::LeaderTransport;
-using collectives::MetLeader;
 using collectives::Transport;
 using Channel = Transport::Channel;
 
@@ -40,8 +40,8 @@ Bytes bytes_of(const std::string& text) {
 struct TwoLeaders {
     explicit TwoLeaders(LinkedPair pair = LinkedPair(kMostBytes)) {
         links = {pair.a.get(), pair.b.get()};
-        std::vector<MetLeader> of_a;
-        std::vector<MetLeader> of_b;
+        std::vector<ConnectedLeader> of_a;
+        std::vector<ConnectedLeader> of_b;
         of_a.push_back({1, std::move(pair.a)});
         of_b.push_back({0, std::move(pair.b)});
         REQUIRE(a->add(0, std::move(of_a)).is_ok());
@@ -67,19 +67,19 @@ TEST_CASE("the transport of leaders passes the checks of all transports", "[thre
             auto& plane = *planes[static_cast<std::size_t>(rank)];
             // Every rank has a connection to every other one.
             collectives::WantedLeaders wanted;
-            std::vector<MetLeader> all;
+            std::vector<ConnectedLeader> all;
             for (int round = 0; round + 1 < kSize; ++round) {
                 wanted.parent = rank == round + 1 ? std::optional(round) : std::nullopt;
                 wanted.children = rank == round ? std::vector<int>{round + 1} : std::vector<int>();
-                auto met = meet_leaders(plane, wanted);
-                for (MetLeader& leader : met.value().leaders) {
+                auto rendezvous = rendezvous_of_leaders(plane, wanted);
+                for (ConnectedLeader& leader : rendezvous.value().leaders) {
                     all.push_back(std::move(leader));
                 }
             }
             wanted.parent = rank == 2 ? std::optional(0) : std::nullopt;
             wanted.children = rank == 0 ? std::vector<int>{2} : std::vector<int>();
-            auto met = meet_leaders(plane, wanted);
-            for (MetLeader& leader : met.value().leaders) {
+            auto rendezvous = rendezvous_of_leaders(plane, wanted);
+            for (ConnectedLeader& leader : rendezvous.value().leaders) {
                 all.push_back(std::move(leader));
             }
             auto transport = TwoLeaders::make(plane);

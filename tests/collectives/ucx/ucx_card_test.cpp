@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/ucx/load_plugin.hpp"
-#include "collectives/ucx/meet_over_ucx.hpp"
+#include "collectives/ucx/ucx_rendezvous.hpp"
 #include "tests/collectives/plane_checks.hpp"
 
 namespace rueda::tests {
@@ -22,20 +22,20 @@ using collectives::UcxCard;
 
 Bytes address_of(std::size_t length) { return pattern(length, 4); }
 
-/// Calls meet_over_ucx() as rank 0, which cannot use UCX. The other ranks send the cards `others`. Returns the reason
-/// why the ranks have no transport.
+/// Calls rendezvous_over_ucx() as rank 0, which cannot use UCX. The other ranks send the cards `others`. Returns the
+/// reason why the ranks have no transport.
 std::string why_not(std::vector<Bytes> others) {
     const auto allgather = [&](std::span<const std::byte> mine) -> Result<std::vector<Bytes>> {
         std::vector<Bytes> all = others;
         all.insert(all.begin(), Bytes(mine.begin(), mine.end()));
         return all;
     };
-    collectives::UcxMeetingOptions options;
+    collectives::UcxRendezvousOptions options;
     options.size = static_cast<int>(others.size()) + 1;
     options.create = [](int, int) -> Result<std::unique_ptr<BulkTransport>> {
         return failure(ErrorCode::unsupported, "it is not there");
     };
-    return collectives::meet_over_ucx(allgather, options).value().why_not;
+    return collectives::rendezvous_over_ucx(allgather, options).value().why_not;
 }
 
 TEST_CASE("a card for UCX keeps its fields", "[unit]") {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "collectives/tcp/leader_transport.hpp"
-#include "collectives/ucx/meet_over_ucx.hpp"
+#include "collectives/ucx/ucx_rendezvous.hpp"
 #include "tests/collectives/plane_checks.hpp"
 #include "tests/collectives/transport_checks.hpp"
 #include "tests/support/ranks/thread_control_plane.hpp"
@@ -34,7 +34,7 @@ using collectives::BulkTransport;
 using collectives::Bytes;
 using collectives::ControlPlane;
 using collectives::Transport;
-using collectives::UcxMeeting;
+using collectives::UcxRendezvous;
 using collectives::UcxTransport;
 using collectives::UcxWorker;
 using Channel = Transport::Channel;
@@ -57,10 +57,10 @@ std::vector<std::string> on_ranks(int size, const std::function<std::string(int 
 
 std::vector<std::string> all_ok(int size) { return std::vector<std::string>(static_cast<std::size_t>(size), "ok"); }
 
-Result<UcxMeeting> meet(ControlPlane& plane, decltype(collectives::UcxMeetingOptions::create) create,
-                        std::chrono::milliseconds time = kLimit) {
-    return collectives::meet_over_ucx([&](std::span<const std::byte> mine) { return plane.allgather(mine); },
-                                      {plane.rank(), plane.size(), time, {}, std::move(create)});
+Result<UcxRendezvous> meet(ControlPlane& plane, decltype(collectives::UcxRendezvousOptions::create) create,
+                           std::chrono::milliseconds time = kLimit) {
+    return collectives::rendezvous_over_ucx([&](std::span<const std::byte> mine) { return plane.allgather(mine); },
+                                            {plane.rank(), plane.size(), time, {}, std::move(create)});
 }
 
 /// Connects all ranks over UCX, calls `body` for each rank, and ends all transports.
@@ -68,11 +68,11 @@ std::vector<std::string> run_over_ucx(int size, const std::function<std::string(
     const auto planes = collectives::make_thread_control_planes(size);
     return on_ranks(size, [&](int rank) {
         ControlPlane& plane = *planes[static_cast<std::size_t>(rank)];
-        auto meeting = meet(plane, collectives::make_ucx_transport);
-        if (!meeting.is_ok() || !meeting.value().why_not.empty()) {
-            return meeting.is_ok() ? meeting.value().why_not : outcome(meeting.status());
+        auto rendezvous = meet(plane, collectives::make_ucx_transport);
+        if (!rendezvous.is_ok() || !rendezvous.value().why_not.empty()) {
+            return rendezvous.is_ok() ? rendezvous.value().why_not : outcome(rendezvous.status());
         }
-        BulkTransport& transport = *meeting.value().transport;
+        BulkTransport& transport = *rendezvous.value().transport;
         std::string result = body(transport, rank);
         const Status finished = transport.finish({kLimit});
         const Status together = plane.barrier();
@@ -424,8 +424,8 @@ TEST_CASE("if one rank cannot use UCX, no rank does, and all know why", "[thread
             return of == 1 ? failure(ErrorCode::unsupported, "there is no plugin")
                            : collectives::make_ucx_transport(of, size);
         };
-        auto meeting = meet(*planes[static_cast<std::size_t>(rank)], create);
-        return meeting.value().transport == nullptr ? meeting.value().why_not : "a transport";
+        auto rendezvous = meet(*planes[static_cast<std::size_t>(rank)], create);
+        return rendezvous.value().transport == nullptr ? rendezvous.value().why_not : "a transport";
     });
     CHECK(results == std::vector<std::string>(3, "rank 1: there is no plugin"));
 }
@@ -441,11 +441,11 @@ TEST_CASE("ranks that do not reach each other over UCX learn it in time", "[thre
             return std::unique_ptr<BulkTransport>(new SilentTransport(std::move(inner).value(), nobody));
         };
         const auto begin = Clock::now();
-        auto meeting = meet(*planes[static_cast<std::size_t>(rank)], create, 2s);
+        auto rendezvous = meet(*planes[static_cast<std::size_t>(rank)], create, 2s);
         if (Clock::now() - begin > 20s) {
             return std::string("too late");
         }
-        return meeting.value().transport == nullptr ? meeting.value().why_not : "a transport";
+        return rendezvous.value().transport == nullptr ? rendezvous.value().why_not : "a transport";
     });
     CHECK(results[0] == results[1]);
     CHECK(results[0].find("rank 0: ") == 0);

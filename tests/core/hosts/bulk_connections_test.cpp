@@ -242,14 +242,14 @@ TEST_CASE("the ranks try UCX for a part of the time that init has") {
     base::Config config;
     config.transport = base::TransportKind::ucx;
     config.start_timeout_seconds = 60;
-    CHECK(meeting_time(config, true) == 30s);
+    CHECK(rendezvous_time(config, true) == 30s);
     config.start_timeout_seconds = 4;
-    CHECK(meeting_time(config, true) == 2s);
+    CHECK(rendezvous_time(config, true) == 2s);
     config.transport = base::TransportKind::automatic;
-    CHECK(meeting_time(config, true) == 2s);
+    CHECK(rendezvous_time(config, true) == 2s);
     config.start_timeout_seconds = 60;
-    CHECK(meeting_time(config, true) == 10s);
-    CHECK(meeting_time(config, false) == 30s);  // without MPI, nothing takes over
+    CHECK(rendezvous_time(config, true) == 10s);
+    CHECK(rendezvous_time(config, false) == 30s);  // without MPI, nothing takes over
 }
 
 }  // namespace

@@ -132,8 +132,8 @@ TEST_CASE("lists that cannot be are refused, and the next one works", "[processe
 }
 
 /// Ranks 0 and 3 call init with different lists, while ranks 1 and 2 form a job of their own.
-void meet_with(RankContext& context, const Ranks& list_of_0, const Ranks& list_of_3, const std::string& told_to_0,
-               const std::string& told_to_3) {
+void rendezvous_with(RankContext& context, const Ranks& list_of_0, const Ranks& list_of_3, const std::string& told_to_0,
+                     const std::string& told_to_3) {
     ::setenv("RUEDA_START_TIMEOUT", "1", 1);
     if (context.rank() == 1 || context.rank() == 2) {
         RUEDA_RANK_EQUAL(refused({1, 2}), std::string("accepted"));
@@ -153,11 +153,11 @@ TEST_CASE("ranks that meet with different lists are told whose", "[processes]") 
         const std::string text =
             "Mismatch: init: the ranks of the new job were given different lists: rank 0: 0, 2; rank 3: 0, 3; give the "
             "same list to all of its members";
-        meet_with(context, {0, 2}, {0, 3}, text, text);
+        rendezvous_with(context, {0, 2}, {0, 3}, text, text);
     }));
     check_passed(run_public_ranks(4, [](RankContext& context) {
-        meet_with(context, {0, 2}, {0, 2, 3}, "init as a job of the ranks 0, 2: rank 1 did not come",
-                  "init as a job of the ranks 0, 2, 3: rank 2 was started for a job of size 3, expected 2");
+        rendezvous_with(context, {0, 2}, {0, 2, 3}, "init as a job of the ranks 0, 2: rank 1 did not come",
+                        "init as a job of the ranks 0, 2, 3: rank 2 was started for a job of size 3, expected 2");
     }));
 }
 

@@ -7,7 +7,7 @@ foreach(module IN ITEMS messages orders profiler training)
   rueda_torch_test(distributed_${module} MODULES distributed_${module} NP 2 4 EXTENDED 2 SECONDS 8)
 endforeach()
 rueda_torch_test(distributed_start MODULES distributed_start distributed_faults SECONDS 20 TIMEOUT 480)
-rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers SECONDS 20 TIMEOUT 480)
+rueda_torch_test(stacks_of_trainers MODULES stacks_of_trainers SECONDS 20 TIMEOUT 240)
 
 # These tests run over MPI with the first installed PyTorch, also between hosts (this machine under different names).
 list(GET rueda_pytorch_interpreters 0 entry)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/tcp/meet_leaders.hpp"
+#include "collectives/tcp/leader_rendezvous.hpp"
 
 #include <sys/socket.h>
 
@@ -36,8 +36,8 @@ constexpr std::size_t kMostNewcomers = 64;
 /// as 127.0.0.1 may lead to a wrong leader of the same job.
 std::string purpose_of(int job_rank) { return fmt::format("rueda leader {}", job_rank); }
 
-/// Returns the secret that the leaders use in one call of meet_leaders().
-std::string secret_of_meeting(const std::string& job_secret, const LeaderCard& of_zero) {
+/// Returns the secret that the leaders use in one call of rendezvous_of_leaders().
+std::string secret_of_rendezvous(const std::string& job_secret, const LeaderCard& of_zero) {
     return job_secret.empty() ? of_zero.random : base::derive_secret(job_secret, "rueda leaders", of_zero.random);
 }
 
@@ -62,7 +62,7 @@ public:
 
     [[nodiscard]] bool is_pending() const { return !missing_.empty(); }
     [[nodiscard]] const std::vector<int>& missing() const { return missing_; }
-    [[nodiscard]] std::vector<MetLeader> take() { return std::move(met_); }
+    [[nodiscard]] std::vector<ConnectedLeader> take() { return std::move(connected_); }
 
     void add_to(base::PollSet& set) {
         for (const base::UniqueFd& listener : listeners_) {
@@ -141,7 +141,7 @@ private:
         const auto child = std::find(missing_.begin(), missing_.end(), rank);
         if (child != missing_.end()) {
             missing_.erase(child);
-            met_.push_back({rank, std::move(newcomer.link)});
+            connected_.push_back({rank, std::move(newcomer.link)});
         }
         newcomer.close();
     }
@@ -152,16 +152,16 @@ private:
     std::vector<int> missing_;  ///< ranks of the job
     const std::size_t most_bytes_;
     std::deque<Newcomer> newcomers_;  // a deque, so that accept_one() moves no element that a callback refers to
-    std::vector<MetLeader> met_;
+    std::vector<ConnectedLeader> connected_;
 };
 
 /// The result of a rank's attempt to connect. The rank sends it to all other ranks.
-struct MeetingOutcome {
+struct LeaderRendezvousOutcome {
     std::string could_not_connect;  ///< why this rank has no connection to its parent; empty if it has one
     std::string not_reached;        ///< which children did not connect; empty if all did
 };
 
-Bytes encode(const MeetingOutcome& outcome) {
+Bytes encode(const LeaderRendezvousOutcome& outcome) {
     WireWriter writer;
     writer.text(base::shortened(outcome.could_not_connect, kLongestOutcome));
     writer.text(base::shortened(outcome.not_reached, kLongestOutcome));
@@ -190,7 +190,7 @@ std::string reason_among(const std::vector<Bytes>& outcomes) {
 /// the results.
 class Attempt {
 public:
-    Attempt(const ControlPlane& plane, const WantedLeaders& wanted, const MeetingOptions& options,
+    Attempt(const ControlPlane& plane, const WantedLeaders& wanted, const LeaderRendezvousOptions& options,
             const std::vector<LeaderCard>& cards, const std::string& secret, std::vector<base::UniqueFd> listeners)
         : plane_(plane),
           wanted_(wanted),
@@ -204,7 +204,7 @@ public:
 
     /// Waits until this rank has its connections, or the time is over. The loop wakes up when a connection or bytes of
     /// a handshake arrive.
-    [[nodiscard]] MeetingOutcome run() {
+    [[nodiscard]] LeaderRendezvousOutcome run() {
         if (!options_.cannot.empty()) {
             return {fmt::format("rank {}: {}", own_job_rank(), options_.cannot), ""};
         }
@@ -225,8 +225,8 @@ public:
         }
         return outcome();
     }
-    [[nodiscard]] std::vector<MetLeader> take() {
-        std::vector<MetLeader> all = reception_.take();
+    [[nodiscard]] std::vector<ConnectedLeader> take() {
+        std::vector<ConnectedLeader> all = reception_.take();
         if (parent_) {
             all.push_back(std::move(*parent_));
         }
@@ -249,16 +249,16 @@ private:
             return;
         }
         if (std::optional<base::ProvenConnection> connection = race_->take()) {
-            parent_ = MetLeader{plane_.job_rank(*wanted_.parent),
-                                std::make_unique<LeaderLink>(std::move(*connection), options_.most_bytes)};
+            parent_ = ConnectedLeader{plane_.job_rank(*wanted_.parent),
+                                      std::make_unique<LeaderLink>(std::move(*connection), options_.most_bytes)};
             const auto rank = static_cast<std::int32_t>(own_job_rank());
             static_cast<void>(parent_->link->send({LinkHeader::Kind::greeting, Transport::Channel::control},
                                                   {reinterpret_cast<const char*>(&rank), sizeof rank}));
         }
     }
 
-    [[nodiscard]] MeetingOutcome outcome() const {
-        MeetingOutcome outcome;
+    [[nodiscard]] LeaderRendezvousOutcome outcome() const {
+        LeaderRendezvousOutcome outcome;
         if (wanted_.parent && !parent_) {
             const std::string tried = race_->description();
             outcome.could_not_connect =
@@ -276,10 +276,10 @@ private:
 
     const ControlPlane& plane_;
     const WantedLeaders& wanted_;
-    const MeetingOptions& options_;
+    const LeaderRendezvousOptions& options_;
     Reception reception_;
     std::optional<base::AddressRace> race_;
-    std::optional<MetLeader> parent_;
+    std::optional<ConnectedLeader> parent_;
 };
 
 /// Makes this rank's card, which tells the other ranks where this rank listens. A rank that has no children does not
@@ -340,7 +340,8 @@ Result<LeaderCard> parse_leader_card(std::span<const std::byte> bytes) {
                          bytes.size());
 }
 
-Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted, const MeetingOptions& options) {
+Result<LeaderRendezvous> rendezvous_of_leaders(ControlPlane& plane, const WantedLeaders& wanted,
+                                               const LeaderRendezvousOptions& options) {
     LeaderListener listener = wanted.children.empty() ? LeaderListener() : options.listen();
     const Result<std::vector<Bytes>> all = plane.allgather(encode(card_of(plane, listener)));
     RUEDA_RETURN_IF_FAILED(all.status());
@@ -351,18 +352,18 @@ Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted, c
         cards.push_back(std::move(card).value());
     }
     if (cards.front().random.empty()) {
-        return Meeting{{}, "rank 0 has no random numbers for a secret"};
+        return LeaderRendezvous{{}, "rank 0 has no random numbers for a secret"};
     }
-    Attempt attempt(plane, wanted, options, cards, secret_of_meeting(options.job_secret, cards.front()),
+    Attempt attempt(plane, wanted, options, cards, secret_of_rendezvous(options.job_secret, cards.front()),
                     std::move(listener.sockets));
     const Result<std::vector<Bytes>> outcomes = plane.allgather(encode(attempt.run()));
     RUEDA_RETURN_IF_FAILED(outcomes.status());
-    Meeting meeting;
-    meeting.why_not = reason_among(outcomes.value());
-    if (meeting.why_not.empty()) {
-        meeting.leaders = attempt.take();
+    LeaderRendezvous rendezvous;
+    rendezvous.why_not = reason_among(outcomes.value());
+    if (rendezvous.why_not.empty()) {
+        rendezvous.leaders = attempt.take();
     }
-    return meeting;
+    return rendezvous;
 }
 
 }  // namespace rueda::collectives

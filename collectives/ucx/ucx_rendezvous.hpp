@@ -17,7 +17,7 @@ namespace rueda::collectives {
 /// Exchanges bytes between all ranks, as ControlPlane::allgather() does. Element r of the result comes from rank r.
 using Allgather = std::function<Result<std::vector<Bytes>>(std::span<const std::byte> mine)>;
 
-struct UcxMeetingOptions {
+struct UcxRendezvousOptions {
     int rank = 0;
     int size = 1;
     /// How long a rank tries to exchange messages with other ranks. If the network drops all packets of UCX, init takes
@@ -31,7 +31,7 @@ struct UcxMeetingOptions {
 };
 
 /// The result of the attempt to connect all ranks over UCX.
-struct UcxMeeting {
+struct UcxRendezvous {
     std::unique_ptr<BulkTransport> transport;
     /// The reason why no rank has a transport; "" if every rank has one. The text is the same on all ranks.
     std::string why_not;
@@ -39,6 +39,7 @@ struct UcxMeeting {
 
 /// Connects all ranks over UCX, and lets them exchange messages once. Collective. Fails only if `allgather` fails. If
 /// the ranks cannot use UCX, the function succeeds, and `why_not` in the result has the reason.
-[[nodiscard]] Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOptions& options);
+[[nodiscard]] Result<UcxRendezvous> rendezvous_over_ucx(const Allgather& allgather,
+                                                        const UcxRendezvousOptions& options);
 
 }  // namespace rueda::collectives

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "collectives/ucx/meet_over_ucx.hpp"
+#include "collectives/ucx/ucx_rendezvous.hpp"
 
 #include <fmt/format.h>
 
@@ -61,15 +61,15 @@ Result<std::string> first_reason(const Allgather& allgather, const std::string& 
 
 }  // namespace
 
-Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOptions& options) {
+Result<UcxRendezvous> rendezvous_over_ucx(const Allgather& allgather, const UcxRendezvousOptions& options) {
     Result<std::unique_ptr<BulkTransport>> made = options.create(options.rank, options.size);
     const Result<std::vector<Bytes>> cards = allgather(encode(own_ucx_card(made)));
     RUEDA_RETURN_IF_FAILED(cards.status());
-    UcxMeeting meeting;
+    UcxRendezvous rendezvous;
     std::vector<Bytes> addresses;
-    meeting.why_not = read_ucx_cards(cards.value(), addresses);
-    if (!meeting.why_not.empty()) {
-        return meeting;
+    rendezvous.why_not = read_ucx_cards(cards.value(), addresses);
+    if (!rendezvous.why_not.empty()) {
+        return rendezvous;
     }
     std::unique_ptr<BulkTransport> transport = std::move(made).value();
     Status status = transport->connect(std::move(addresses));
@@ -78,11 +78,11 @@ Result<UcxMeeting> meet_over_ucx(const Allgather& allgather, const UcxMeetingOpt
     }
     Result<std::string> reason = first_reason(allgather, status.is_ok() ? "" : status.message());
     RUEDA_RETURN_IF_FAILED(reason.status());
-    meeting.why_not = std::move(reason).value();
-    if (meeting.why_not.empty()) {
-        meeting.transport = std::move(transport);
+    rendezvous.why_not = std::move(reason).value();
+    if (rendezvous.why_not.empty()) {
+        rendezvous.transport = std::move(transport);
     }
-    return meeting;
+    return rendezvous;
 }
 
 }  // namespace rueda::collectives

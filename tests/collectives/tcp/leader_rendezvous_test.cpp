@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests how the leaders of a job connect to each other. The ranks are threads, and the network is the loopback.
-#include "collectives/tcp/meet_leaders.hpp"
+#include "collectives/tcp/leader_rendezvous.hpp"
 
 #include <sys/socket.h>
 
@@ -21,29 +21,29 @@ using namespace std::chrono_literals;
 using collectives::LeaderCard;
 using collectives::LeaderLink;
 using collectives::LeaderListener;
+using collectives::LeaderRendezvous;
+using collectives::LeaderRendezvousOptions;
 using collectives::LinkHeader;
-using collectives::Meeting;
-using collectives::MeetingOptions;
 using collectives::WantedLeaders;
 
-/// Runs meet_leaders() on all ranks, one thread for each.
-std::vector<Meeting> meet(int size, const std::function<WantedLeaders(int)>& wanted,
-                          const std::function<MeetingOptions(int)>& options) {
+/// Runs rendezvous_of_leaders() on all ranks, one thread for each.
+std::vector<LeaderRendezvous> rendezvous_of(int size, const std::function<WantedLeaders(int)>& wanted,
+                                            const std::function<LeaderRendezvousOptions(int)>& options) {
     auto planes = collectives::make_thread_control_planes(size);
-    std::vector<Meeting> meetings(static_cast<std::size_t>(size));
+    std::vector<LeaderRendezvous> all(static_cast<std::size_t>(size));
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size; ++rank) {
         threads.emplace_back([&, rank] {
             const auto place = static_cast<std::size_t>(rank);
-            auto meeting = meet_leaders(*planes[place], wanted(rank), options(rank));
-            meetings[place] =
-                meeting.is_ok() ? std::move(meeting).value() : Meeting{{}, "plane: " + meeting.status().message()};
+            auto rendezvous = rendezvous_of_leaders(*planes[place], wanted(rank), options(rank));
+            all[place] = rendezvous.is_ok() ? std::move(rendezvous).value()
+                                            : LeaderRendezvous{{}, "plane: " + rendezvous.status().message()};
         });
     }
     for (std::thread& thread : threads) {
         thread.join();
     }
-    return meetings;
+    return all;
 }
 
 /// Rank 0 is the parent of all others.
@@ -59,8 +59,8 @@ WantedLeaders star(int rank, int size) {
     return wanted;
 }
 
-MeetingOptions patient(int /*rank*/) {
-    MeetingOptions options;
+LeaderRendezvousOptions patient(int /*rank*/) {
+    LeaderRendezvousOptions options;
     options.time = 60s;
     return options;
 }
@@ -76,43 +76,43 @@ LeaderListener listener_at(const std::vector<std::string>& before, const std::ve
 }
 
 /// Each pair sends a message in each direction over its connection.
-void check_links(std::vector<Meeting>& meetings) {
-    for (std::size_t rank = 0; rank < meetings.size(); ++rank) {
-        for (const auto& met : meetings[rank].leaders) {
-            static_cast<void>(met.link->send({LinkHeader::Kind::message, collectives::Transport::Channel::control},
-                                             std::to_string(rank) + " to " + std::to_string(met.rank)));
+void check_links(std::vector<LeaderRendezvous>& all) {
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        for (const auto& leader : all[rank].leaders) {
+            static_cast<void>(leader.link->send({LinkHeader::Kind::message, collectives::Transport::Channel::control},
+                                                std::to_string(rank) + " to " + std::to_string(leader.rank)));
         }
     }
-    for (std::size_t rank = 0; rank < meetings.size(); ++rank) {
-        for (const auto& met : meetings[rank].leaders) {
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        for (const auto& leader : all[rank].leaders) {
             std::vector<LeaderLink::Message> arrived;
-            while (arrived.empty() && met.link->ended().is_ok()) {
-                arrived = met.link->receive();
+            while (arrived.empty() && leader.link->ended().is_ok()) {
+                arrived = leader.link->receive();
             }
             REQUIRE(arrived.size() == 1);
-            CHECK(arrived.front().content == std::to_string(met.rank) + " to " + std::to_string(rank));
+            CHECK(arrived.front().content == std::to_string(leader.rank) + " to " + std::to_string(rank));
         }
     }
 }
 
-void check_all_connected(std::vector<Meeting>& meetings) {
-    for (const Meeting& meeting : meetings) {
-        CHECK(meeting.why_not.empty());
+void check_all_connected(std::vector<LeaderRendezvous>& all) {
+    for (const LeaderRendezvous& one : all) {
+        CHECK(one.why_not.empty());
     }
-    check_links(meetings);
+    check_links(all);
 }
 
 TEST_CASE("a leader and its children connect", "[threads]") {
     constexpr int kSize = 6;
-    auto meetings = meet(
+    auto all = rendezvous_of(
         kSize, [](int rank) { return star(rank, kSize); }, patient);
-    CHECK(meetings[0].leaders.size() == kSize - 1);
+    CHECK(all[0].leaders.size() == kSize - 1);
     for (std::size_t rank = 0; rank < kSize; ++rank) {
         INFO(rank);
-        CHECK(meetings[rank].why_not.empty());
-        CHECK(meetings[rank].leaders.size() == (rank == 0 ? kSize - 1 : 1));
+        CHECK(all[rank].why_not.empty());
+        CHECK(all[rank].leaders.size() == (rank == 0 ? kSize - 1 : 1));
     }
-    check_links(meetings);
+    check_links(all);
 }
 
 TEST_CASE("a chain of leaders connects, although ranks between them take no part", "[threads]") {
@@ -124,12 +124,12 @@ TEST_CASE("a chain of leaders connects, although ranks between them take no part
         }
         return wanted;
     };
-    auto meetings = meet(8, chain, patient);
-    for (std::size_t rank = 0; rank < meetings.size(); ++rank) {
-        CHECK(meetings[rank].why_not.empty());
-        CHECK(meetings[rank].leaders.size() == (rank % 2 == 1 ? 0 : rank == 0 || rank == 6 ? 1 : 2));
+    auto all = rendezvous_of(8, chain, patient);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        CHECK(all[rank].why_not.empty());
+        CHECK(all[rank].leaders.size() == (rank % 2 == 1 ? 0 : rank == 0 || rank == 6 ? 1 : 2));
     }
-    check_links(meetings);
+    check_links(all);
 }
 
 TEST_CASE("addresses that refuse or are silent delay nothing", "[threads]") {
@@ -138,16 +138,16 @@ TEST_CASE("addresses that refuse or are silent delay nothing", "[threads]") {
     REQUIRE(silent.is_open());
     const std::string silent_endpoint = "127.0.0.1:" + std::to_string(base::port_of(silent.value()));
     const auto options = [&](int rank) {
-        MeetingOptions with = patient(rank);
+        LeaderRendezvousOptions with = patient(rank);
         with.listen = [&] { return listener_at({"127.0.0.1:1", silent_endpoint, "[::ffff:0:0]:9"}); };
         return with;
     };
     const auto begin = std::chrono::steady_clock::now();
-    auto meetings = meet(
+    auto all = rendezvous_of(
         3, [](int rank) { return star(rank, 3); }, options);
     CHECK(std::chrono::steady_clock::now() - begin < 59s);
-    CHECK(meetings[2].why_not.empty());
-    check_links(meetings);
+    CHECK(all[2].why_not.empty());
+    check_links(all);
 }
 
 TEST_CASE("an address of another leader of the same job is passed over", "[threads]") {
@@ -171,23 +171,23 @@ TEST_CASE("an address of another leader of the same job is passed over", "[threa
         return leaders;
     };
     const auto options = [&](int rank) {
-        MeetingOptions with = patient(rank);
+        LeaderRendezvousOptions with = patient(rank);
         with.listen = [&, rank] { return rank == 0 ? std::move(of_zero) : std::move(of_two); };
         return with;
     };
-    auto meetings = meet(4, wanted, options);
-    for (const Meeting& meeting : meetings) {
-        CHECK(meeting.why_not.empty());
+    auto all = rendezvous_of(4, wanted, options);
+    for (const LeaderRendezvous& one : all) {
+        CHECK(one.why_not.empty());
     }
-    REQUIRE(meetings[1].leaders.size() == 1);
-    CHECK(meetings[1].leaders.front().rank == 0);
-    CHECK(meetings[3].leaders.front().rank == 2);
-    check_links(meetings);
+    REQUIRE(all[1].leaders.size() == 1);
+    CHECK(all[1].leaders.front().rank == 0);
+    CHECK(all[3].leaders.front().rank == 2);
+    check_links(all);
 }
 
 TEST_CASE("if one leader cannot connect, no rank keeps a connection, and all know why", "[threads]") {
     const auto options = [](int rank) {
-        MeetingOptions with = patient(rank);
+        LeaderRendezvousOptions with = patient(rank);
         with.time = rank == 0 ? 300ms : 60s;  // the other ranks end as soon as their connection is refused
         with.listen = [rank] {
             LeaderListener listener = rank == 0 ? listener_at({}) : LeaderListener();
@@ -198,63 +198,63 @@ TEST_CASE("if one leader cannot connect, no rank keeps a connection, and all kno
         };
         return with;
     };
-    const auto meetings = meet(
+    const auto all = rendezvous_of(
         3, [](int rank) { return star(rank, 3); }, options);
-    for (const Meeting& meeting : meetings) {
-        CHECK(meeting.leaders.empty());
-        CHECK(meeting.why_not == "rank 1 could not connect to rank 0 (127.0.0.1:1: Connection refused)");
+    for (const LeaderRendezvous& one : all) {
+        CHECK(one.leaders.empty());
+        CHECK(one.why_not == "rank 1 could not connect to rank 0 (127.0.0.1:1: Connection refused)");
     }
 }
 
 TEST_CASE("leaders that know the secret of the job connect", "[threads]") {
     const auto options = [](int rank) {
-        MeetingOptions with = patient(rank);
+        LeaderRendezvousOptions with = patient(rank);
         with.job_secret = "0123456789abcdef";
         return with;
     };
-    auto meetings = meet(
+    auto all = rendezvous_of(
         3, [](int rank) { return star(rank, 3); }, options);
-    check_all_connected(meetings);
+    check_all_connected(all);
 }
 
-TEST_CASE("the messages of the meeting do not suffice to connect if the job has a secret", "[threads]") {
+TEST_CASE("the messages of the rendezvous do not suffice to connect if the job has a secret", "[threads]") {
     // Rank 1 gets the cards (connection data) of all ranks, but does not know the secret of the job.
     for (const std::string known : {"", "another secret"}) {
         CAPTURE(known);
         const auto options = [&](int rank) {
-            MeetingOptions with = patient(rank);
+            LeaderRendezvousOptions with = patient(rank);
             with.time = rank == 0 ? 300ms : 60s;  // rank 1 ends as soon as its connection is refused
             with.listen = [] { return listener_at({}); };
             with.job_secret = rank == 0 ? "the secret of the job" : known;
             return with;
         };
-        for (const Meeting& meeting : meet(
+        for (const LeaderRendezvous& one : rendezvous_of(
                  2, [](int rank) { return star(rank, 2); }, options)) {
-            CHECK(meeting.leaders.empty());
-            CHECK_THAT(meeting.why_not, Catch::StartsWith("rank 1 could not connect to rank 0 (127.0.0.1:") &&
-                                            Catch::EndsWith("it does not know the secret of this job)"));
+            CHECK(one.leaders.empty());
+            CHECK_THAT(one.why_not, Catch::StartsWith("rank 1 could not connect to rank 0 (127.0.0.1:") &&
+                                        Catch::EndsWith("it does not know the secret of this job)"));
         }
     }
 }
 
 TEST_CASE("a rank that can have no connections tells the others", "[threads]") {
     const auto options = [](int rank) {
-        MeetingOptions with = patient(rank);
+        LeaderRendezvousOptions with = patient(rank);
         with.time = 300ms;
         with.cannot = rank == 1 ? "epoll_create1: Too many open files" : "";
         return with;
     };
-    for (const Meeting& meeting : meet(
+    for (const LeaderRendezvous& one : rendezvous_of(
              2, [](int rank) { return star(rank, 2); }, options)) {
-        CHECK(meeting.leaders.empty());
-        CHECK(meeting.why_not == "rank 1: epoll_create1: Too many open files");
+        CHECK(one.leaders.empty());
+        CHECK(one.why_not == "rank 1: epoll_create1: Too many open files");
     }
 }
 
 TEST_CASE("strangers that connect to a leader get nothing and hinder nobody", "[threads]") {
     std::vector<base::UniqueFd> strangers;
     const auto options = [&](int rank) {
-        MeetingOptions with = patient(rank);
+        LeaderRendezvousOptions with = patient(rank);
         with.listen = [&] {
             LeaderListener listener = listener_at({});
             const auto where = base::parse_endpoint(listener.endpoints.front());
@@ -268,9 +268,9 @@ TEST_CASE("strangers that connect to a leader get nothing and hinder nobody", "[
         };
         return with;
     };
-    auto meetings = meet(
+    auto all = rendezvous_of(
         3, [](int rank) { return star(rank, 3); }, options);
-    check_all_connected(meetings);
+    check_all_connected(all);
     for (const base::UniqueFd& stranger : strangers) {
         char byte = 0;
         CHECK(::recv(stranger.value(), &byte, 1, 0) <= 0);  // closed, without an answer

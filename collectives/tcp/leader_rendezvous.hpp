@@ -34,7 +34,7 @@ struct LeaderListener {
 /// out, because they are valid only together with the name of a local interface.
 [[nodiscard]] LeaderListener listen_at_all_addresses();
 
-struct MeetingOptions {
+struct LeaderRendezvousOptions {
     /// How long a rank tries to connect. The limit is long enough for a busy host. If the network drops the packets,
     /// init() is delayed by this time.
     std::chrono::milliseconds time{8000};
@@ -47,8 +47,8 @@ struct MeetingOptions {
 };
 
 /// The connections of this rank. All rank numbers in this struct are ranks of the job.
-struct Meeting {
-    std::vector<MetLeader> leaders;
+struct LeaderRendezvous {
+    std::vector<ConnectedLeader> leaders;
     /// Why the ranks have no connections; empty if they have connections. The text is the same on all ranks. If one
     /// rank could not connect, no rank keeps a connection.
     std::string why_not;
@@ -57,14 +57,15 @@ struct Meeting {
 /// Lets the leaders of a group connect to each other over TCP. All ranks of the plane must call this function. Over the
 /// plane, the leaders exchange their addresses, and rank 0 sends a random number that it has just made. Both sides of
 /// each connection prove that they know the secret of this call (base::Handshake). The secret is derived from
-/// MeetingOptions::job_secret and the random number. If the job has no secret, the random number itself is the secret,
-/// so whoever can read the messages of the plane knows it. If this function fails, the plane has failed.
-[[nodiscard]] Result<Meeting> meet_leaders(ControlPlane& plane, const WantedLeaders& wanted,
-                                           const MeetingOptions& options = MeetingOptions());
+/// LeaderRendezvousOptions::job_secret and the random number. If the job has no secret, the random number itself is the
+/// secret, so whoever can read the messages of the plane knows it. If this function fails, the plane has failed.
+[[nodiscard]] Result<LeaderRendezvous> rendezvous_of_leaders(
+    ControlPlane& plane, const WantedLeaders& wanted,
+    const LeaderRendezvousOptions& options = LeaderRendezvousOptions());
 
 /// What each rank tells the others before they connect.
 struct LeaderCard {
-    std::string random;  ///< the random number for meet_leaders(); only rank 0 sends one
+    std::string random;  ///< the random number for rendezvous_of_leaders(); only rank 0 sends one
     std::vector<std::string> endpoints;
 };
 [[nodiscard]] Bytes encode(const LeaderCard& card);
