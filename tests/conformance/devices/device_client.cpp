@@ -134,8 +134,10 @@ private:
 
 class DevicePending : public Pending {
 public:
-    DevicePending(core::Runtime& runtime, std::unique_ptr<Stage> stage, std::uint32_t members)
-        : runtime_(runtime), stage_(std::move(stage)), completion_(members) {}
+    /// If `stream` is given, wait() lets this stream wait, and not the host. It must be the stream of the stage.
+    DevicePending(core::Runtime& runtime, std::unique_ptr<Stage> stage, std::uint32_t members,
+                  std::optional<rueda_device_stream> stream)
+        : runtime_(runtime), stage_(std::move(stage)), completion_(members), stream_(stream) {}
     ~DevicePending() override {
         if (!completion_.done()) {
             // The shutdown ends all pending operations, so no thread uses the completion afterwards.
@@ -143,6 +145,10 @@ public:
         }
     }
     Status wait(double timeout_seconds) override {
+        if (stream_ && runtime_.wait_on_stream(completion_, *stream_, timeout_seconds).is_ok()) {
+            // The GPU may still work on the operation. Only the stream's wait orders these copies after the operation.
+            fetch(/*is_ordered=*/true);
+        }
         const Status status = runtime_.wait(completion_, timeout_seconds);
         fetch();
         return status;
@@ -166,11 +172,12 @@ public:
         }
     }
     /// Copies the tensors back once the operation has ended, and only once. Tensors are copied even if a group failed,
-    /// because some of its members may have succeeded.
-    void fetch() {
+    /// because some of its members may have succeeded. If `is_ordered`, the stream waits for the operation, so the
+    /// tensors can be copied before the operation has ended.
+    void fetch(bool is_ordered = false) {
         const std::lock_guard lock(mutex_);
-        if (completion_.done() && completion_.status().code() != ErrorCode::aborted &&
-            !std::exchange(is_fetched_, true)) {
+        const bool has_result = completion_.done() && completion_.status().code() != ErrorCode::aborted;
+        if ((is_ordered || has_result) && !std::exchange(is_fetched_, true)) {
             stage_->fetch();
         }
     }
@@ -183,6 +190,7 @@ private:
     std::vector<Tensor> outputs_;
     std::unique_ptr<Stage> stage_;
     core::Completion completion_;
+    std::optional<rueda_device_stream> stream_;
     std::mutex mutex_;  // several threads may wait for one operation
     bool is_fetched_ = false;
 };
@@ -200,7 +208,8 @@ struct SplitsOnGpu {
 
 }  // namespace
 
-DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_(gpu::open_cuda()) {
+DeviceClient::DeviceClient(RuntimeClient& host, int device, std::uint64_t seed)
+    : host_(host), cuda_(gpu::open_cuda()), random_(seed + static_cast<std::uint64_t>(device)) {
     static_cast<void>(gpu::open_nccl());  // loads the stand-in for NCCL now, so that the plugin finds the stand-in
     auto set = host_.runtime().process_sets().find(host_.identity().id);
     set_ = host_.identity().is_world() ? host_.runtime().shared_world() : std::move(set).value();
@@ -217,6 +226,15 @@ DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_
 DeviceClient::~DeviceClient() = default;
 
 bool DeviceClient::allocates_outputs() const { return false; }
+
+std::optional<rueda_device_stream> DeviceClient::draw_stream() {
+    const std::lock_guard lock(random_mutex_);
+    if (random_() % 2 == 0) {
+        return std::nullopt;
+    }
+    ++stream_waits_;
+    return rank_stream_;
+}
 
 rueda_options DeviceClient::options(const Reduce& reduce) const {
     rueda_options options = RUEDA_OPTIONS_INIT;
@@ -238,8 +256,8 @@ Result<PendingPointer> DeviceClient::call(Form form, const std::string& name, st
                                           Make&& make) {
     on_device_.fetch_add(1, std::memory_order_relaxed);
     core::Runtime& runtime = host_.runtime();
-    auto pending =
-        std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors), 1);
+    auto pending = std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors),
+                                                   1, form == Form::blocks ? std::nullopt : draw_stream());
     Request request;
     Status status = make(pending->stage(), request);
     if (status.is_ok()) {
@@ -353,7 +371,7 @@ Result<PendingPointer> DeviceClient::start_members(const std::string& name, std:
     on_device_.fetch_add(1, std::memory_order_relaxed);
     core::Runtime& runtime = host_.runtime();
     auto pending = std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors),
-                                                   static_cast<std::uint32_t>(count));
+                                                   static_cast<std::uint32_t>(count), draw_stream());
     pending->keep(std::move(outputs), std::move(kept));
     pending->completion().make_room(count);
     auto use = runtime.use_device(*set_, rank_stream_);
@@ -425,7 +443,7 @@ Result<PendingPointer> DeviceClient::start_message(bool sends, const Tensor& ten
     on_device_.fetch_add(1, std::memory_order_relaxed);
     core::Runtime& runtime = host_.runtime();
     auto pending = std::make_unique<DevicePending>(
-        runtime, std::make_unique<Stage>(cuda_, context_, stream_, std::span(&tensor, 1)), 1);
+        runtime, std::make_unique<Stage>(cuda_, context_, stream_, std::span(&tensor, 1)), 1, draw_stream());
     core::MessageRequest request;
     request.sends = sends;
     request.peer = job_rank_of(peer);
