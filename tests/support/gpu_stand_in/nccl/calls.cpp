@@ -114,6 +114,7 @@ NcclResult enqueue(NcclOperation operation, NcclCommunicator handle, CudaStream 
     if (group.depth > 0) {
         group.error = group.error == kNcclSuccess ? result : group.error;
         if (result == kNcclSuccess) {
+            begin_launch(call.machine(), *operation.communicator);
             group.operations.push_back(std::move(operation));
         }
         return result;
@@ -121,6 +122,7 @@ NcclResult enqueue(NcclOperation operation, NcclCommunicator handle, CudaStream 
     if (result != kNcclSuccess) {
         return result;
     }
+    begin_launch(call.machine(), *operation.communicator);
     std::vector<NcclOperation> operations;
     operations.push_back(std::move(operation));
     return start_operations(call.machine(), std::move(operations));
@@ -423,6 +425,9 @@ NcclResult ncclGroupEnd() {
         abort_communicators(call, ended.aborts);
     }
     if (error != kNcclSuccess || connected != kNcclSuccess) {
+        for (const NcclOperation& operation : ended.operations) {
+            end_launch(*operation.communicator);
+        }
         return error != kNcclSuccess ? error : connected;
     }
     return start_operations(call.machine(), std::move(ended.operations));
