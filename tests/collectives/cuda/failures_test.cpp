@@ -117,6 +117,41 @@ TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
     });
 }
 
+/// A function of NCCL that takes long, for example because a name server does not answer.
+cuda::NcclResult slow_unique_id(cuda::NcclUniqueId* id) {
+    static const cuda::NcclApi real = tables_of_stand_in().nccl;
+    std::this_thread::sleep_for(300ms);
+    return real.get_unique_id(id);
+}
+
+TEST_CASE("a slow ncclGetUniqueId does not delay the thread that makes the offer", "[gpu]") {
+    GpuTables tables = tables_of_stand_in();
+    tables.nccl.get_unique_id = slow_unique_id;
+    const auto complaints = complaints_of_members(
+        2, 2, 33,
+        [](Member& member) {
+            for (int set = 0; set < 2; ++set) {
+                if (member.number() == 0) {
+                    member.runtime().prepare_nccl_id();  // in the product, the program's thread calls this
+                }
+                member.meet();
+                const auto start = Clock::now();
+                const std::unique_ptr<DeviceCommunicator> communicator = member.connect();
+                expect(Clock::now() - start < 250ms, "the connection took long");
+                const Segment segment = ones(member);
+                expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
+                require_sum(member, segment);
+                member.meet();
+                expect(gpu::calls("ncclGetUniqueId") == static_cast<std::size_t>(set) + 1,
+                       "another number of identifiers");
+                member.meet();
+            }
+        },
+        tables);
+    CAPTURE(complaints);
+    CHECK(complaints.empty());
+}
+
 TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[gpu]") {
     std::atomic<int> failed{0};  // relaxed: only the number matters
     run_members(3, 3, 23, [&failed](Member& member) {
@@ -148,6 +183,32 @@ TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[g
         communicator->abort();
     });
     CHECK(failed.load(std::memory_order_relaxed) == 1);
+}
+
+TEST_CASE("a version of NCCL with known bugs is a warning, once for each process", "[gpu]") {
+    const auto expect_warnings = [](int version, const std::vector<std::string>& expected) {
+        GpuTables tables = tables_of_stand_in();
+        tables.nccl_version = version;
+        const auto complaints = complaints_of_members(
+            2, 2, 34,
+            [&](Member& member) {
+                member.runtime().open_nccl();
+                const auto communicator = member.connect();
+                const auto second = member.connect();
+                member.runtime().open_nccl();
+                expect(member.warnings() == expected, "other warnings than expected");
+                member.meet();
+            },
+            tables);
+        CAPTURE(version, complaints);
+        CHECK(complaints.empty());
+    };
+    expect_warnings(
+        21805, {"NCCL 2.18.5 has a known bug: an abort from a second thread can hang, so that a job may end "
+                "slowly after a rank dies (github.com/NVIDIA/nccl/issues/992); a newer version of NCCL avoids it"});
+    expect_warnings(21903, {"NCCL 2.19.3 has a known bug: an alltoall can hang; set NCCL_CUMEM_ENABLE=0 "
+                            "(github.com/NVIDIA/nccl/issues/1116); a newer version of NCCL avoids it"});
+    expect_warnings(22003, {});
 }
 
 TEST_CASE("a call of NCCL that fails has its name in the error", "[gpu]") {
