@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests failures of the CUDA plugin, on the stand-in: missing members, errors of NCCL and of the driver, refusals, and
 // defects that a test plants into the tables of functions.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -45,30 +46,34 @@ void require_sum(Member& member, const Segment& segment) {
     }
 }
 
+/// Members 0 and 1 launch work that waits for member 2. Then all members abort their communicators.
+void abort_without_a_member(Member& member) {
+    auto communicator = member.connect();
+    auto second = member.connect();
+    if (member.number() != 2) {
+        const Segment segment = ones(member);
+        const Segment other = ones(member);
+        expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
+        expect(member.run(*second, {.segments = {&other, 1}}).is_ok(), "the second launch");
+        const DeviceEventPtr end = communicator->end();
+        std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
+        const auto done = end->is_done();
+        expect(done.is_ok() && !done.value(), "the work ended without a member");
+    }
+    member.meet();
+    const auto start = Clock::now();
+    communicator->abort();
+    second->abort();
+    communicator.reset();
+    second.reset();
+    const auto took = Clock::now() - start;
+    member.meet();  // before the checks, because a member whose check fails would keep the other members waiting
+    expect(took < 1s, "the abort took long");
+    expect(gpu::live_communicators() == 0, "a communicator is left");
+}
+
 TEST_CASE("an abort ends the work that waits for a missing member", "[gpu]") {
-    run_members(3, 3, 21, [](Member& member) {
-        auto communicator = member.connect();
-        auto second = member.connect();
-        if (member.number() != 2) {
-            const Segment segment = ones(member);
-            const Segment other = ones(member);
-            expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
-            expect(member.run(*second, {.segments = {&other, 1}}).is_ok(), "the second launch");
-            const DeviceEventPtr end = communicator->end();
-            std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
-            const auto done = end->is_done();
-            expect(done.is_ok() && !done.value(), "the work ended without a member");
-        }
-        member.meet();
-        const auto start = Clock::now();
-        communicator->abort();
-        second->abort();
-        communicator.reset();
-        second.reset();
-        expect(Clock::now() - start < 1s, "the abort took long");
-        member.meet();
-        expect(gpu::live_communicators() == 0, "a communicator is left");
-    });
+    run_members(3, 3, 21, abort_without_a_member);
 }
 
 TEST_CASE("members that launch in different orders deadlock, and aborts end all of their work", "[gpu]") {
@@ -463,6 +468,35 @@ TEST_CASE("an abort that does nothing is found", "[gpu]") {
         },
         planted);
     CHECK(complaints.size() == 2);
+}
+
+/// All aborts begin 1.3 s after the first call, so they come too late for the promise of one second.
+cuda::NcclResult late_abort(cuda::NcclCommunicator communicator) {
+    static const Clock::time_point begin = Clock::now() + 1300ms;
+    std::this_thread::sleep_until(begin);
+    return real_nccl.abort(communicator);
+}
+
+TEST_CASE("an abort that comes too late is found", "[gpu]") {
+    GpuTables planted = tables_of_stand_in();
+    real_nccl = planted.nccl;
+    planted.nccl.abort = late_abort;
+    const auto complaints = complaints_of_members(
+        3, 3, 31,
+        [](Member& member) {
+            member.keep_memory();  // the work still uses the memory when the member ends
+            abort_without_a_member(member);
+        },
+        planted);
+    for (std::uint32_t number = 0; number < 3; ++number) {
+        const std::string expected = "member " + std::to_string(number) + ": the abort took long";
+        CAPTURE(complaints, expected);
+        CHECK(std::find(complaints.begin(), complaints.end(), expected) != complaints.end());
+    }
+    // The late aborts must not disturb the next test.
+    while (gpu::outstanding() != 0 || gpu::live_communicators() != 0) {
+        std::this_thread::yield();
+    }
 }
 
 TEST_CASE("a planted defect in the scratch memory of joined members is found", "[gpu]") {
