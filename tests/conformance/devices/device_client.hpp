@@ -15,8 +15,13 @@
 #include "rueda/rueda.h"
 #include "tests/conformance/client.hpp"
 #include "tests/conformance/runtime_client.hpp"
+#include "tests/conformance/scenarios.hpp"
 
 namespace rueda::tests {
+
+/// The scenarios of the conformance suite, without those whose results on GPUs differ by more than rounding.
+/// docs/gpu.md describes these differences.
+[[nodiscard]] std::vector<Scenario> scenarios_on_gpus();
 
 /// A client whose operations run on a simulated GPU. The scenarios of the suite have their tensors in the CPU's memory:
 /// this class copies the tensors of an operation to the GPU before the call and copies them back when the operation has

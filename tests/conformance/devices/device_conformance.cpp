@@ -25,20 +25,9 @@
 namespace rueda::tests {
 namespace {
 
-/// Scenarios whose results on GPUs differ by more than rounding. docs/gpu.md describes the differences. Tensors that
-/// move through the host's memory have the CPU's results.
-constexpr std::array kOtherResults{
-    std::string_view("allreduce: averages of integers"),  // on a GPU, the sum wraps around before the division
-    std::string_view("allreduce: bool"),                  // on a GPU, values other than 0 and 1 are not normalised to 1
-};
-
-std::vector<Scenario> scenarios_on_gpus(std::string_view mode) {
-    std::vector<Scenario> all = all_scenarios();
-    std::erase_if(all, [mode](const Scenario& scenario) {
-        return mode != "host" &&
-               std::find(kOtherResults.begin(), kOtherResults.end(), scenario.name) != kOtherResults.end();
-    });
-    return all;
+/// With "host", tensors have the CPU's results, because they move through the host's memory.
+std::vector<Scenario> scenarios_of(std::string_view mode) {
+    return mode == "host" ? all_scenarios() : scenarios_on_gpus();
 }
 
 /// Requires that the client used its GPU, and that its stream waited for about half of the operations.
@@ -48,7 +37,7 @@ void check_use(const DeviceClient& client) {
 }
 
 void run_on_device(RankContext& context, DeviceClient& client, std::string_view mode) {
-    for (const Scenario& scenario : scenarios_on_gpus(mode)) {
+    for (const Scenario& scenario : scenarios_of(mode)) {
         context.phase(scenario.name);
         run_scenarios(client, {&scenario, 1});
     }
@@ -67,7 +56,7 @@ void run_in_a_set(RankContext& context, RuntimeClient& world, std::uint64_t seed
     if (set.value() != nullptr) {
         DeviceClient client(*set.value(), context.rank(), seed);
         context.phase("scenarios");
-        run_scenarios(client, scenarios_on_gpus("in_a_set"));
+        run_scenarios(client, scenarios_on_gpus());
         check_use(client);
     }
 }
