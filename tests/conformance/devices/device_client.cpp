@@ -167,7 +167,7 @@ public:
             fetch(/*is_ordered=*/launched.is_ok());
             RUEDA_RETURN_IF_FAILED(launched);
         }
-        const Status status = runtime_.wait(completion_, timeout_seconds);
+        Status status = runtime_.wait(completion_, timeout_seconds);
         fetch();
         return status;
     }
