@@ -23,7 +23,7 @@ namespace rueda::collectives {
 
 /// The version of the interface between librueda.so and its CUDA plugin. Increase it when you change a part of one
 /// library that the other library uses.
-inline constexpr std::uint32_t kCudaPluginInterface = 6;
+inline constexpr std::uint32_t kCudaPluginInterface = 7;
 inline constexpr const char* kCudaPluginEntry = "rueda_cuda_plugin_open";
 
 /// A stream of the program, on one of the devices that the process sees.
@@ -311,6 +311,11 @@ public:
     /// Opens NCCL, if it is not open yet. This takes long, so the program's own thread calls this before the first
     /// operation of a process set that may use NCCL. The communicators' offers contain the reason of a failure.
     virtual void open_nccl() = 0;
+    /// Gets an identifier for a communicator from NCCL, and keeps it for the next communicator in which this rank is
+    /// the first member. NCCL may wait for the network meanwhile, so the program's own thread calls this once for each
+    /// process set. If there is no such identifier, the communicator gets one itself, in the thread that drives
+    /// progress.
+    virtual void prepare_nccl_id() = 0;
     /// Makes a communicator for tensors on the set's device. `host` is the set's communicator for the CPU, which must
     /// outlive the result. The result uses `host` only while a task of its own is stepped.
     [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set,

@@ -62,10 +62,11 @@ void ProcessSet::fail_all(const Status& reason) noexcept {
     announcer_.fail_all(reason);
 }
 
-Status ProcessSet::claim_device(std::int32_t device) {
+Result<bool> ProcessSet::claim_device(std::int32_t device) {
     std::int32_t claimed = -1;
-    if (device_.compare_exchange_strong(claimed, device, std::memory_order_relaxed) || claimed == device) {
-        return {};
+    const bool is_first = device_.compare_exchange_strong(claimed, device, std::memory_order_relaxed);
+    if (is_first || claimed == device) {
+        return is_first;
     }
     return failure(ErrorCode::invalid_argument,
                    "{}the tensor is on device {}, and this rank has used device {} in this process set; use one device "

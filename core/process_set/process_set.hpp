@@ -96,9 +96,9 @@ public:
         return groups_.submit(group, names, requests, completion, urgency);
     }
 
-    /// Makes `device` the device of this rank in the set. Fails with InvalidArgument if the rank has used another
-    /// device in this set.
-    Status claim_device(std::int32_t device);
+    /// Makes `device` the device of this rank in the set. Returns whether this is the first call of the set. Fails with
+    /// InvalidArgument if the rank has used another device in this set.
+    Result<bool> claim_device(std::int32_t device);
     [[nodiscard]] bool has_claimed_device() const { return device_.load(std::memory_order_relaxed) >= 0; }
 
     /// Disconnects from the other members' devices. All members must call this within two seconds. Afterwards this rank

@@ -286,9 +286,14 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
     const collectives::DeviceStream stream{given.index, given.stream};
     auto ready = devices.value()->record(stream);  // also checks the device
     RUEDA_RETURN_IF_FAILED(ready.status());
-    RUEDA_RETURN_IF_FAILED(set.claim_device(given.index));
+    const auto is_first = set.claim_device(given.index);
+    RUEDA_RETURN_IF_FAILED(is_first.status());
     if (allows_nccl(config_.gpu_path)) {
         devices.value()->open_nccl();
+        if (is_first.value() &&
+            set.identity().ranks.front() == group_.rank) {  // this member's offer will contain the identifier
+            devices.value()->prepare_nccl_id();
+        }
     }
     return std::make_shared<const DeviceUse>(DeviceUse{.runtime = devices.value(),
                                                        .stream = stream,

@@ -216,6 +216,11 @@ gpu_step() {
     fi
     log=$outputs/$name.txt
     timeout --kill-after=5 "$((limit < left ? limit : left))" "$@" >"$log" 2>&1 </dev/null || status=$?
+    if ((status == 0)) && [[ -n ${wanted_way:-} ]] &&
+        { ! grep --quiet -E "$wanted_way" "$log" || grep --quiet "because the ranks cannot share GPU memory" "$log"; }; then
+        printf 'the tensors did not move in the expected way; expected in the log: %s\n' "$wanted_way" >>"$log"
+        status=1
+    fi
     case $status in
         0) ;;
         77) result=skipped ;;
@@ -233,6 +238,18 @@ gpu_step() {
         tail -n 200 "$log"
         printf '```\n'
     } >>"$outputs/all.md"
+}
+
+# The lines in the log that say how process set 0, which has all ranks, moves tensors.
+readonly kByNccl='process set 0 moves tensors on GPUs by NCCL'
+readonly kByIpc='process set 0 moves batches of [0-9]+ bytes and more on GPUs through GPU memory that the ranks share \(CUDA IPC\)'
+
+# way_step NAME WAY COMMAND…: runs a command that logs how tensors move. If NCCL or CUDA IPC cannot be used, Rueda moves
+# the tensors in another way, and the command succeeds. The step then fails: it passes only if the log has the line WAY (a
+# regular expression), and if the ranks did not find out later that they cannot share GPU memory.
+way_step() {
+    local wanted_way=$2 # for gpu_step
+    gpu_step "$1" 30 "${@:3}"
 }
 
 # shared_nccl_step NAME COMMAND…: runs two ranks on one GPU with NCCL's experimental setting for this. The program also
@@ -258,9 +275,9 @@ all_gpu_steps() {
     local run=("${path[ruedarun]}" --no-mpi) shared=(--share-gpu -x CUDA_VISIBLE_DEVICES=0) sanitizer
     gpu_step doctor 20 "${path[rueda]}" doctor -np 1
     gpu_step kernels 60 env RUEDA_TEST_DEVICE=1 "${path[cuda_kernels_test]}"
-    gpu_step check-1 30 "${run[@]}" -np 1 -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}"
-    gpu_step check-1-own-gpu 30 "${run[@]}" -np 1 --gpus-per-rank 1 "${path[gpu_check]}"
-    gpu_step check-2-shared 30 "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}" share
+    way_step check-1 "$kByNccl" "${run[@]}" -np 1 -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}"
+    way_step check-1-own-gpu "$kByNccl" "${run[@]}" -np 1 --gpus-per-rank 1 -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}"
+    way_step check-2-shared "$kByIpc" "${run[@]}" -np 2 "${shared[@]}" -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}" share
     local nccl=("${run[@]}" -np 2 "${shared[@]}" -x NCCL_MULTI_RANK_GPU_ENABLE "${path[gpu_check]}" share-nccl)
     shared_nccl_step check-2-shared-nccl "${nccl[@]}"
     shared_nccl_step check-2-shared-nccl-dies "${nccl[@]}" dies
@@ -270,8 +287,8 @@ all_gpu_steps() {
         'out=$("$@" 2>&1); printf "%s\n" "$out"; grep "the GPU of rank 0 still works" <<<"$out"' - \
         "${run[@]}" -np 2 "${shared[@]}" "${path[gpu_check]}" share dies
     if ((gpus > 1)) || [[ $dry_run == yes ]]; then
-        gpu_step check-2 30 "${run[@]}" -np 2 -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}"
-        gpu_step check-2-ipc 30 "${run[@]}" -np 2 -x RUEDA_GPU_PATH=ipc "${path[gpu_check]}" ipc
+        way_step check-2 "$kByNccl" "${run[@]}" -np 2 -x RUEDA_LOG_LEVEL=info "${path[gpu_check]}"
+        way_step check-2-ipc "$kByIpc" "${run[@]}" -np 2 -x RUEDA_LOG_LEVEL=info -x RUEDA_GPU_PATH=ipc "${path[gpu_check]}" ipc
     else
         skip_gpu_step check-2 "because there is one GPU"
         skip_gpu_step check-2-ipc "because there is one GPU"

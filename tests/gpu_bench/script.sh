@@ -54,3 +54,38 @@ expect 1 "$source/scripts/gpu" --programs "$folder/programs" --report "$folder/r
 expect_text "bench-1" "FAILED (1)" "the report is"
 grep -q '^| bench-1 | FAILED (1) |' "$folder/report.md" || fail "the report has no row of bench-1: $(cat "$folder/report.md")"
 grep -q 'gpu_bench allreduce --seconds' "$folder/report.md" || fail "the report does not show the command"
+
+# The checks must fail if Rueda moves the tensors in another way than the step is about, although the job succeeds. A
+# script replaces ruedarun: it starts no job, and prints the lines that the test wants to be in the log.
+cat >"$folder/programs/bin/ruedarun" <<'TEXT'
+#!/usr/bin/env bash
+printf '%s\n' "$LOG_OF_JOB"
+TEXT
+ways=(check-1 check-1-own-gpu check-2-shared check-2 check-2-ipc)
+by_nccl='process set 0 moves tensors on GPUs by NCCL 2.28.9'
+by_host="process set 0 moves tensors on GPUs through the host's memory: rank 0: no NCCL"
+by_ipc='process set 0 moves batches of 3145728 bytes and more on GPUs through GPU memory that the ranks share (CUDA IPC), and'
+not_shared="process set 0 moves all tensors on GPUs through the host's memory, because the ranks cannot share GPU memory (CUDA IPC)"
+
+# expect_steps LINES STEP…: runs the checks with these lines in the log. Only the given steps may pass.
+expect_steps() {
+    local step only=() status=1 expected
+    for step in "${ways[@]}"; do
+        only+=(--only "$step")
+    done
+    (($# - 1 < ${#ways[@]})) || status=0
+    expect "$status" env CUDA_VISIBLE_DEVICES=62,63 LOG_OF_JOB="$1" "$source/scripts/gpu" --programs "$folder/programs" \
+        --report "$folder/report.md" "${only[@]}"
+    for step in "${ways[@]}"; do
+        expected='FAILED (1)'
+        [[ " ${*:2} " != *" $step "* ]] || expected=passed
+        grep -q "^| $step | $expected |" "$folder/report.md" || fail "'$step' should be '$expected' with '$1': $(cat "$folder/report.md")"
+    done
+}
+
+expect_steps "$by_nccl" check-1 check-1-own-gpu check-2
+expect_steps "$by_ipc" check-2-shared check-2-ipc
+expect_steps "$by_host"
+expect_text "the tensors did not move in the expected way"
+expect_steps "$by_nccl"$'\n'"$by_ipc" "${ways[@]}"
+expect_steps "$by_nccl"$'\n'"$by_ipc"$'\n'"$not_shared"

@@ -281,6 +281,59 @@ TEST_CASE("Aborts one by one wait for each other's kernels, and a group of abort
     CHECK(nccl().abort(others[1]) == kNcclSuccess);
 }
 
+TEST_CASE("Two threads that launch work of two communicators on one device at the same time are reported", "[unit]") {
+    const auto launch = [](NcclCommunicator communicator, CudaStream stream) {
+        const DeviceAddress values = upload(std::vector<float>{1}, stream);
+        return nccl().all_reduce(pointer(values), pointer(values), 1, kNcclFloat32, kNcclSum, communicator, stream);
+    };
+    constexpr const char* kText = "two threads launch work of two communicators of NCCL on device 0 at the same time";
+    reset(1, 1);
+    const OnDevice device(0);
+    const NcclCommunicator one = connect_without_blocking(make_id(), 1, 0);
+    const NcclCommunicator other = connect_without_blocking(make_id(), 1, 0);
+    const CudaStream stream = make_stream();
+    const CudaStream other_stream = make_stream();
+    const auto launch_in_a_thread = [&](NcclCommunicator communicator) {
+        std::thread([&] {
+            const OnDevice same(0);
+            const NcclResult result = launch(communicator, other_stream);
+            MUST(result == kNcclSuccess || result == kNcclInProgress);
+            MUST(finish_call(communicator) == kNcclSuccess);
+        }).join();
+    };
+    SECTION("one thread is inside a group") {
+        REQUIRE(nccl().group_start() == kNcclSuccess);
+        REQUIRE(launch(one, stream) == kNcclSuccess);
+        launch_in_a_thread(other);
+        (void)nccl().group_end();
+        CHECK(finish_call(one) == kNcclSuccess);
+        CHECK(has_violation(kText));
+    }
+    SECTION("a call of one thread is in progress") {
+        while (launch(one, stream) != kNcclInProgress) {
+        }
+        launch_in_a_thread(other);
+        CHECK(finish_call(one) == kNcclSuccess);
+        CHECK(has_violation(kText));
+    }
+    SECTION("the launches follow each other") {
+        for (int i = 0; i < 20; ++i) {
+            (void)launch(one, stream);
+            CHECK(finish_call(one) == kNcclSuccess);
+            launch_in_a_thread(other);
+        }
+        CHECK(violations().empty());
+    }
+    SECTION("a failed group ends its launches") {
+        REQUIRE(nccl().group_start() == kNcclSuccess);
+        REQUIRE(launch(one, stream) == kNcclSuccess);
+        (void)nccl().all_reduce(nullptr, nullptr, 1, -1, kNcclSum, one, stream);
+        CHECK(nccl().group_end() == kNcclInvalidArgument);
+        launch_in_a_thread(other);
+        CHECK(violations().empty());
+    }
+}
+
 TEST_CASE("An operation fails as the test wants", "[unit]") {
     reset(1, 1);
     set_nccl_progress_calls(0);

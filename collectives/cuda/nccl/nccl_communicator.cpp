@@ -53,10 +53,11 @@ ProcessIdentity identity_of_this_process() {
 
 NcclDeviceCommunicator::NcclDeviceCommunicator(std::shared_ptr<Device> device,
                                                Result<std::shared_ptr<const LoadedNccl>> nccl, std::uint32_t member,
-                                               std::uint32_t members, std::int32_t rank)
+                                               std::uint32_t members, std::int32_t rank, std::optional<NcclUniqueId> id)
     : device_(std::move(device)),
       nccl_(std::move(nccl)),
       where_{member, members, device_->ordinal(), rank},
+      id_(id),
       task_(*device_, where_) {}
 
 void NcclDeviceCommunicator::describe(Participant& own) {

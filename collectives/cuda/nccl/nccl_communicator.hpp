@@ -30,9 +30,11 @@ struct ProcessIdentity {
 class NcclDeviceCommunicator {
 public:
     /// `nccl` is a failure if NCCL could not be opened. describe() then says why. `rank` is this rank's number in the
-    /// job, for errors.
+    /// job, for errors. `id` is an identifier from NCCL that nobody else uses. If it is empty, and if this is the first
+    /// member, describe() gets an identifier.
     NcclDeviceCommunicator(std::shared_ptr<Device> device, Result<std::shared_ptr<const LoadedNccl>> nccl,
-                           std::uint32_t member, std::uint32_t members, std::int32_t rank);
+                           std::uint32_t member, std::uint32_t members, std::int32_t rank,
+                           std::optional<NcclUniqueId> id);
     /// Ends the communicator together with the other members. If they do not come within kEndLimit, the communicator is
     /// aborted.
     ~NcclDeviceCommunicator();
@@ -74,7 +76,7 @@ private:
     const std::shared_ptr<Device> device_;
     const Result<std::shared_ptr<const LoadedNccl>> nccl_;
     const FailedMember where_;
-    /// The identifier that this member has offered. Each call of ncclGetUniqueId starts a thread with a socket, which
+    /// The identifier that this member offers. Each call of ncclGetUniqueId starts a thread with a socket, which
     /// waits for all members to connect. The members may exchange offers many times. To start only one thread, all
     /// offers of this member contain the same identifier.
     std::optional<NcclUniqueId> id_;

@@ -44,12 +44,34 @@ Result<std::shared_ptr<const LoadedNccl>> CudaDeviceRuntime::nccl() {
             nccl_.emplace(std::make_shared<const LoadedNccl>(std::move(loaded).value()));
             const LoadedNccl& used = *nccl_->value();
             note(fmt::format("GPUs use NCCL {} ('{}')", name_of_nccl_version(used.version), used.path));
-            note(used.notice);
+            if (parts_.warn && !used.notice.empty()) {
+                parts_.warn(used.notice);  // a user must see this without a change of the log level
+            }
         } else {
             nccl_.emplace(loaded.status());
         }
     }
     return *nccl_;
+}
+
+void CudaDeviceRuntime::prepare_nccl_id() {
+    const auto loaded = nccl();
+    NcclUniqueId id{};
+    // If this fails, the communicator tries it again, and its offer says why it failed.
+    if (loaded.is_ok() && loaded.value()->api.get_unique_id(&id) == kNcclSuccess) {
+        const std::scoped_lock lock(ids_mutex_);
+        ids_.push_back(id);
+    }
+}
+
+std::optional<NcclUniqueId> CudaDeviceRuntime::take_nccl_id() {
+    const std::scoped_lock lock(ids_mutex_);
+    if (ids_.empty()) {
+        return std::nullopt;
+    }
+    const NcclUniqueId id = ids_.back();
+    ids_.pop_back();
+    return id;
 }
 
 Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
@@ -84,7 +106,9 @@ Result<std::unique_ptr<DeviceCommunicator>> CudaDeviceRuntime::make_communicator
     if (allows_nccl(set.path)) {
         auto device = parts.staging->shared_device();
         const auto rank = SetCommunicator::rank_of(set, set.member);
-        parts.nccl = std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members, rank);
+        auto id = set.member == 0 ? take_nccl_id() : std::nullopt;
+        parts.nccl =
+            std::make_unique<NcclDeviceCommunicator>(std::move(device), nccl(), set.member, set.members, rank, id);
     }
     return std::unique_ptr<DeviceCommunicator>(std::make_unique<SetCommunicator>(std::move(parts), set, host));
 }

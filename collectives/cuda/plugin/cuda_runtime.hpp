@@ -47,6 +47,7 @@ public:
 
     Result<DeviceEventPtr> record(DeviceStream stream) override;
     void open_nccl() override { static_cast<void>(nccl()); }
+    void prepare_nccl_id() override;
     Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set, Communicator& host) override;
     Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) override;
     Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from, std::size_t bytes,
@@ -63,6 +64,8 @@ private:
     /// Returns what all process sets on the device share for CUDA IPC.
     [[nodiscard]] std::shared_ptr<IpcDevice> ipc_device(const StagingDevice& device);
     [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
+    /// Returns an identifier of prepare_nccl_id(), and forgets it.
+    [[nodiscard]] std::optional<NcclUniqueId> take_nccl_id();
     void note(const std::string& text) const;
 
     const Parts parts_;
@@ -76,6 +79,8 @@ private:
     // else.
     std::mutex nccl_mutex_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
+    std::mutex ids_mutex_;           // guards `ids_`; a thread that holds it calls nothing of NCCL
+    std::vector<NcclUniqueId> ids_;  ///< the identifiers of prepare_nccl_id() that no communicator has taken
 };
 
 /// Opens the driver. This is CudaPlugin::open.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests failures of the CUDA plugin, on the stand-in: missing members, errors of NCCL and of the driver, refusals, and
 // defects that a test plants into the tables of functions.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -45,30 +46,34 @@ void require_sum(Member& member, const Segment& segment) {
     }
 }
 
+/// Members 0 and 1 launch work that waits for member 2. Then all members abort their communicators.
+void abort_without_a_member(Member& member) {
+    auto communicator = member.connect();
+    auto second = member.connect();
+    if (member.number() != 2) {
+        const Segment segment = ones(member);
+        const Segment other = ones(member);
+        expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
+        expect(member.run(*second, {.segments = {&other, 1}}).is_ok(), "the second launch");
+        const DeviceEventPtr end = communicator->end();
+        std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
+        const auto done = end->is_done();
+        expect(done.is_ok() && !done.value(), "the work ended without a member");
+    }
+    member.meet();
+    const auto start = Clock::now();
+    communicator->abort();
+    second->abort();
+    communicator.reset();
+    second.reset();
+    const auto took = Clock::now() - start;
+    member.meet();  // before the checks, because a member whose check fails would keep the other members waiting
+    expect(took < 1s, "the abort took long");
+    expect(gpu::live_communicators() == 0, "a communicator is left");
+}
+
 TEST_CASE("an abort ends the work that waits for a missing member", "[gpu]") {
-    run_members(3, 3, 21, [](Member& member) {
-        auto communicator = member.connect();
-        auto second = member.connect();
-        if (member.number() != 2) {
-            const Segment segment = ones(member);
-            const Segment other = ones(member);
-            expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
-            expect(member.run(*second, {.segments = {&other, 1}}).is_ok(), "the second launch");
-            const DeviceEventPtr end = communicator->end();
-            std::this_thread::sleep_for(20ms);  // the work must not end, however long the test waits
-            const auto done = end->is_done();
-            expect(done.is_ok() && !done.value(), "the work ended without a member");
-        }
-        member.meet();
-        const auto start = Clock::now();
-        communicator->abort();
-        second->abort();
-        communicator.reset();
-        second.reset();
-        expect(Clock::now() - start < 1s, "the abort took long");
-        member.meet();
-        expect(gpu::live_communicators() == 0, "a communicator is left");
-    });
+    run_members(3, 3, 21, abort_without_a_member);
 }
 
 TEST_CASE("members that launch in different orders deadlock, and aborts end all of their work", "[gpu]") {
@@ -117,6 +122,41 @@ TEST_CASE("an abort ends members that wait for a connection", "[gpu]") {
     });
 }
 
+/// A function of NCCL that takes long, for example because a name server does not answer.
+cuda::NcclResult slow_unique_id(cuda::NcclUniqueId* id) {
+    static const cuda::NcclApi real = tables_of_stand_in().nccl;
+    std::this_thread::sleep_for(300ms);
+    return real.get_unique_id(id);
+}
+
+TEST_CASE("a slow ncclGetUniqueId does not delay the thread that makes the offer", "[gpu]") {
+    GpuTables tables = tables_of_stand_in();
+    tables.nccl.get_unique_id = slow_unique_id;
+    const auto complaints = complaints_of_members(
+        2, 2, 33,
+        [](Member& member) {
+            for (int set = 0; set < 2; ++set) {
+                if (member.number() == 0) {
+                    member.runtime().prepare_nccl_id();  // in the product, the program's thread calls this
+                }
+                member.meet();
+                const auto start = Clock::now();
+                const std::unique_ptr<DeviceCommunicator> communicator = member.connect();
+                expect(Clock::now() - start < 250ms, "the connection took long");
+                const Segment segment = ones(member);
+                expect(member.run(*communicator, {.segments = {&segment, 1}}).is_ok(), "the launch");
+                require_sum(member, segment);
+                member.meet();
+                expect(gpu::calls("ncclGetUniqueId") == static_cast<std::size_t>(set) + 1,
+                       "another number of identifiers");
+                member.meet();
+            }
+        },
+        tables);
+    CAPTURE(complaints);
+    CHECK(complaints.empty());
+}
+
 TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[gpu]") {
     std::atomic<int> failed{0};  // relaxed: only the number matters
     run_members(3, 3, 23, [&failed](Member& member) {
@@ -148,6 +188,32 @@ TEST_CASE("an asynchronous error of NCCL becomes an abort with NCCL's text", "[g
         communicator->abort();
     });
     CHECK(failed.load(std::memory_order_relaxed) == 1);
+}
+
+TEST_CASE("a version of NCCL with known bugs is a warning, once for each process", "[gpu]") {
+    const auto expect_warnings = [](int version, const std::vector<std::string>& expected) {
+        GpuTables tables = tables_of_stand_in();
+        tables.nccl_version = version;
+        const auto complaints = complaints_of_members(
+            2, 2, 34,
+            [&](Member& member) {
+                member.runtime().open_nccl();
+                const auto communicator = member.connect();
+                const auto second = member.connect();
+                member.runtime().open_nccl();
+                expect(member.warnings() == expected, "other warnings than expected");
+                member.meet();
+            },
+            tables);
+        CAPTURE(version, complaints);
+        CHECK(complaints.empty());
+    };
+    expect_warnings(
+        21805, {"NCCL 2.18.5 has a known bug: an abort from a second thread can hang, so that a job may end "
+                "slowly after a rank dies (github.com/NVIDIA/nccl/issues/992); a newer version of NCCL avoids it"});
+    expect_warnings(21903, {"NCCL 2.19.3 has a known bug: an alltoall can hang; set NCCL_CUMEM_ENABLE=0 "
+                            "(github.com/NVIDIA/nccl/issues/1116); a newer version of NCCL avoids it"});
+    expect_warnings(22003, {});
 }
 
 TEST_CASE("a call of NCCL that fails has its name in the error", "[gpu]") {
@@ -402,6 +468,35 @@ TEST_CASE("an abort that does nothing is found", "[gpu]") {
         },
         planted);
     CHECK(complaints.size() == 2);
+}
+
+/// All aborts begin 1.3 s after the first call, so they come too late for the promise of one second.
+cuda::NcclResult late_abort(cuda::NcclCommunicator communicator) {
+    static const Clock::time_point begin = Clock::now() + 1300ms;
+    std::this_thread::sleep_until(begin);
+    return real_nccl.abort(communicator);
+}
+
+TEST_CASE("an abort that comes too late is found", "[gpu]") {
+    GpuTables planted = tables_of_stand_in();
+    real_nccl = planted.nccl;
+    planted.nccl.abort = late_abort;
+    const auto complaints = complaints_of_members(
+        3, 3, 31,
+        [](Member& member) {
+            member.keep_memory();  // the work still uses the memory when the member ends
+            abort_without_a_member(member);
+        },
+        planted);
+    for (std::uint32_t number = 0; number < 3; ++number) {
+        const std::string expected = "member " + std::to_string(number) + ": the abort took long";
+        CAPTURE(complaints, expected);
+        CHECK(std::find(complaints.begin(), complaints.end(), expected) != complaints.end());
+    }
+    // The late aborts must not disturb the next test.
+    while (gpu::outstanding() != 0 || gpu::live_communicators() != 0) {
+        std::this_thread::yield();
+    }
 }
 
 TEST_CASE("a planted defect in the scratch memory of joined members is found", "[gpu]") {

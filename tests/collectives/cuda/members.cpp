@@ -85,7 +85,8 @@ Member::Member(GpuTables tables, Meeting& meeting, std::uint32_t number, int dev
         .cuda = tables_.cuda,
         .load_nccl =
             [nccl = tables_.nccl, version = tables_.nccl_version] {
-                return cuda::LoadedNccl{.api = nccl, .version = version, .path = "the stand-in"};
+                return cuda::LoadedNccl{
+                    .api = nccl, .version = version, .path = "the stand-in", .notice = cuda::known_nccl_bugs(version)};
             },
         .warn = [this](const std::string& text) { warnings_.push_back(text); },
         .identity = {.host = 1, .process = 2},

@@ -3,8 +3,10 @@
 #include "tests/conformance/devices/device_client.hpp"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "collectives/rows.hpp"
@@ -88,6 +90,9 @@ public:
         }
     }
     ~Stage() {
+        if (is_kept_) {
+            return;
+        }
         const Current current(cuda_, context_);
         static_cast<void>(cuda_.stream_synchronize(stream_));
         for (const Part& part : parts_) {
@@ -109,6 +114,8 @@ public:
         return {memory, tensor.shape.data(), static_cast<std::int32_t>(tensor.shape.size()),
                 static_cast<std::int32_t>(tensor.dtype)};
     }
+    /// The memory is never freed. After an abort, no event says when the GPU has done its work.
+    void keep_for_ever() { is_kept_ = true; }
     /// Copies everything back. The host must have waited for the operation.
     void fetch() const {
         const Current current(cuda_, context_);
@@ -130,20 +137,37 @@ private:
     CudaContext context_;
     CudaStream stream_;
     std::vector<Part> parts_;
+    bool is_kept_ = false;
 };
+
+/// Whether the job ended before the operation, which has this status. The GPU may then still work on the operation. The
+/// status of an operation that had failed for another reason, such as a mismatch, does not name the end of the job.
+bool has_ended_job(const core::Runtime& runtime, const Status& status) { return !status.is_ok() && runtime.aborted(); }
 
 class DevicePending : public Pending {
 public:
-    DevicePending(core::Runtime& runtime, std::unique_ptr<Stage> stage, std::uint32_t members)
-        : runtime_(runtime), stage_(std::move(stage)), completion_(members) {}
+    /// If `stream` is given, wait() lets this stream wait, and not the host. It must be the stream of the stage.
+    DevicePending(core::Runtime& runtime, std::unique_ptr<Stage> stage, std::uint32_t members,
+                  std::optional<rueda_device_stream> stream)
+        : runtime_(runtime), stage_(std::move(stage)), completion_(members), stream_(stream) {}
     ~DevicePending() override {
         if (!completion_.done()) {
             // The shutdown ends all pending operations, so no thread uses the completion afterwards.
             static_cast<void>(runtime_.shutdown());
         }
+        if (!completion_.done() || has_ended_job(runtime_, completion_.status())) {
+            stage_->keep_for_ever();
+        }
     }
     Status wait(double timeout_seconds) override {
-        const Status status = runtime_.wait(completion_, timeout_seconds);
+        if (stream_) {
+            const Status launched = runtime_.wait_on_stream(completion_, *stream_, timeout_seconds);
+            // If it succeeded, the GPU may still work on the operation. Only the stream's wait orders these copies
+            // after the operation.
+            fetch(/*is_ordered=*/launched.is_ok());
+            RUEDA_RETURN_IF_FAILED(launched);
+        }
+        Status status = runtime_.wait(completion_, timeout_seconds);
         fetch();
         return status;
     }
@@ -166,14 +190,16 @@ public:
         }
     }
     /// Copies the tensors back once the operation has ended, and only once. Tensors are copied even if a group failed,
-    /// because some of its members may have succeeded.
-    void fetch() {
+    /// because some of its members may have succeeded. If `is_ordered`, the stream waits for the operation, so the
+    /// tensors can be copied before the operation has ended.
+    void fetch(bool is_ordered = false) {
         const std::lock_guard lock(mutex_);
-        if (completion_.done() && completion_.status().code() != ErrorCode::aborted &&
-            !std::exchange(is_fetched_, true)) {
+        const bool has_result = completion_.done() && !has_ended_job(runtime_, completion_.status());
+        if ((is_ordered || has_result) && !std::exchange(is_fetched_, true)) {
             stage_->fetch();
         }
     }
+    void keep_memory_for_ever() { stage_->keep_for_ever(); }
     [[nodiscard]] core::Completion& completion() { return completion_; }
     [[nodiscard]] const Stage& stage() const { return *stage_; }
 
@@ -183,6 +209,7 @@ private:
     std::vector<Tensor> outputs_;
     std::unique_ptr<Stage> stage_;
     core::Completion completion_;
+    std::optional<rueda_device_stream> stream_;
     std::mutex mutex_;  // several threads may wait for one operation
     bool is_fetched_ = false;
 };
@@ -200,7 +227,20 @@ struct SplitsOnGpu {
 
 }  // namespace
 
-DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_(gpu::open_cuda()) {
+std::vector<Scenario> scenarios_on_gpus() {
+    constexpr std::array kOtherResults{
+        std::string_view("allreduce: averages of integers"),  // on a GPU, the sum wraps around before the division
+        std::string_view("allreduce: bool"),  // on a GPU, values other than 0 and 1 are not normalised to 1
+    };
+    std::vector<Scenario> all = all_scenarios();
+    std::erase_if(all, [&kOtherResults](const Scenario& scenario) {
+        return std::find(kOtherResults.begin(), kOtherResults.end(), scenario.name) != kOtherResults.end();
+    });
+    return all;
+}
+
+DeviceClient::DeviceClient(RuntimeClient& host, int device, std::uint64_t seed)
+    : host_(host), cuda_(gpu::open_cuda()), random_(seed + static_cast<std::uint64_t>(device)) {
     static_cast<void>(gpu::open_nccl());  // loads the stand-in for NCCL now, so that the plugin finds the stand-in
     auto set = host_.runtime().process_sets().find(host_.identity().id);
     set_ = host_.identity().is_world() ? host_.runtime().shared_world() : std::move(set).value();
@@ -217,6 +257,15 @@ DeviceClient::DeviceClient(RuntimeClient& host, int device) : host_(host), cuda_
 DeviceClient::~DeviceClient() = default;
 
 bool DeviceClient::allocates_outputs() const { return false; }
+
+std::optional<rueda_device_stream> DeviceClient::draw_stream() {
+    const std::lock_guard lock(random_mutex_);
+    if (random_() % 2 == 0) {
+        return std::nullopt;
+    }
+    ++stream_waits_;
+    return rank_stream_;
+}
 
 rueda_options DeviceClient::options(const Reduce& reduce) const {
     rueda_options options = RUEDA_OPTIONS_INIT;
@@ -238,8 +287,8 @@ Result<PendingPointer> DeviceClient::call(Form form, const std::string& name, st
                                           Make&& make) {
     on_device_.fetch_add(1, std::memory_order_relaxed);
     core::Runtime& runtime = host_.runtime();
-    auto pending =
-        std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors), 1);
+    auto pending = std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors),
+                                                   1, form == Form::blocks ? std::nullopt : draw_stream());
     Request request;
     Status status = make(pending->stage(), request);
     if (status.is_ok()) {
@@ -253,6 +302,9 @@ Result<PendingPointer> DeviceClient::call(Form form, const std::string& name, st
     if (status.is_ok()) {
         status = form == Form::blocks ? runtime.run(*set_, name, request, pending->completion())
                                       : runtime.start(*set_, name, request, pending->completion());
+    }
+    if (has_ended_job(runtime, status)) {
+        pending->keep_memory_for_ever();
     }
     if (!status.is_ok() || form == Form::blocks) {
         pending->take_as_ended();
@@ -353,7 +405,7 @@ Result<PendingPointer> DeviceClient::start_members(const std::string& name, std:
     on_device_.fetch_add(1, std::memory_order_relaxed);
     core::Runtime& runtime = host_.runtime();
     auto pending = std::make_unique<DevicePending>(runtime, std::make_unique<Stage>(cuda_, context_, stream_, tensors),
-                                                   static_cast<std::uint32_t>(count));
+                                                   static_cast<std::uint32_t>(count), draw_stream());
     pending->keep(std::move(outputs), std::move(kept));
     pending->completion().make_room(count);
     auto use = runtime.use_device(*set_, rank_stream_);
@@ -370,6 +422,9 @@ Result<PendingPointer> DeviceClient::start_members(const std::string& name, std:
         status = runtime.start_group(*set_, name, names, requests, pending->completion());
     }
     if (!status.is_ok()) {
+        if (has_ended_job(runtime, status)) {
+            pending->keep_memory_for_ever();
+        }
         pending->take_as_ended();
         return status;
     }
@@ -425,7 +480,7 @@ Result<PendingPointer> DeviceClient::start_message(bool sends, const Tensor& ten
     on_device_.fetch_add(1, std::memory_order_relaxed);
     core::Runtime& runtime = host_.runtime();
     auto pending = std::make_unique<DevicePending>(
-        runtime, std::make_unique<Stage>(cuda_, context_, stream_, std::span(&tensor, 1)), 1);
+        runtime, std::make_unique<Stage>(cuda_, context_, stream_, std::span(&tensor, 1)), 1, draw_stream());
     core::MessageRequest request;
     request.sends = sends;
     request.peer = job_rank_of(peer);
@@ -442,6 +497,9 @@ Result<PendingPointer> DeviceClient::start_message(bool sends, const Tensor& ten
         status = runtime.start(std::move(request), pending->completion());
     }
     if (!status.is_ok()) {
+        if (has_ended_job(runtime, status)) {
+            pending->keep_memory_for_ever();
+        }
         pending->take_as_ended();
         return status;
     }

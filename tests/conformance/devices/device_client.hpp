@@ -2,7 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -10,18 +15,27 @@
 #include "rueda/rueda.h"
 #include "tests/conformance/client.hpp"
 #include "tests/conformance/runtime_client.hpp"
+#include "tests/conformance/scenarios.hpp"
 
 namespace rueda::tests {
+
+/// The scenarios of the conformance suite, without those whose results on GPUs differ by more than rounding.
+/// docs/gpu.md describes these differences.
+[[nodiscard]] std::vector<Scenario> scenarios_on_gpus();
 
 /// A client whose operations run on a simulated GPU. The scenarios of the suite have their tensors in the CPU's memory:
 /// this class copies the tensors of an operation to the GPU before the call and copies them back when the operation has
 /// ended. It copies the inputs back as well, so that the scenarios notice it if the GPU writes to an input. Some
 /// operations run in the CPU's memory. These are operations without a tensor (barriers, joins), and operations whose
 /// outputs Rueda must allocate because only Rueda learns their sizes (a grouped allgather).
+///
+/// About half of the waits are waits of the stream (wait_on_stream): the results are copied back in the stream, and the
+/// host waits for the end of the operation only afterwards. In the other half, only the host waits.
 class DeviceClient : public Client {
 public:
-    /// `host` must outlive this object. `device` is the number of the simulated GPU.
-    DeviceClient(RuntimeClient& host, int device);
+    /// `host` must outlive this object. `device` is the number of the simulated GPU. The seed decides for which
+    /// operations the stream waits.
+    DeviceClient(RuntimeClient& host, int device, std::uint64_t seed);
     ~DeviceClient() override;
 
     [[nodiscard]] int rank() const override { return host_.rank(); }
@@ -66,8 +80,15 @@ public:
 
     /// Returns the number of operations that this object has started on its GPU.
     [[nodiscard]] std::size_t on_device() const { return on_device_; }
+    /// Returns the number of operations for which the stream waits instead of the host.
+    [[nodiscard]] std::size_t stream_waits() const {
+        const std::lock_guard lock(random_mutex_);
+        return stream_waits_;
+    }
 
 private:
+    /// Returns the stream that is to wait for the next operation, or nothing if the host is to wait.
+    [[nodiscard]] std::optional<rueda_device_stream> draw_stream();
     template <class Make>
     Result<PendingPointer> call(Form form, const std::string& name, std::vector<Tensor> tensors, Make&& make);
     /// Starts a group. `tensors` are all tensors of its members. `make(stage, i, request)` makes the request of member
@@ -85,6 +106,9 @@ private:
     collectives::cuda::CudaContext context_ = nullptr;
     collectives::cuda::CudaStream stream_ = nullptr;
     rueda_device_stream rank_stream_{};
+    mutable std::mutex random_mutex_;  // protects the next two members
+    std::mt19937_64 random_;
+    std::size_t stream_waits_ = 0;
     std::atomic<std::size_t> on_device_{0};  // relaxed: tests read this number only after all threads have ended
 };
 

@@ -6,10 +6,13 @@
 /// Usage: device_conformance RANKS [all|tiny|in_a_set|host [SEED [LAYOUT]]]. With "host", all tensors move through the
 /// host's memory. The seed decides in which order the simulated GPUs do work that has no order, and how long it takes.
 /// The layout places the ranks on several hosts: "aab" means two ranks on host a and one on host b.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,33 +25,28 @@
 namespace rueda::tests {
 namespace {
 
-/// Scenarios whose results on GPUs differ by more than rounding. docs/gpu.md describes the differences. Tensors that
-/// move through the host's memory have the CPU's results.
-constexpr std::array kOtherResults{
-    std::string_view("allreduce: averages of integers"),  // on a GPU, the sum wraps around before the division
-    std::string_view("allreduce: bool"),                  // on a GPU, values other than 0 and 1 are not normalised to 1
-};
+/// With "host", tensors have the CPU's results, because they move through the host's memory.
+std::vector<Scenario> scenarios_of(std::string_view mode) {
+    return mode == "host" ? all_scenarios() : scenarios_on_gpus();
+}
 
-std::vector<Scenario> scenarios_on_gpus(std::string_view mode) {
-    std::vector<Scenario> all = all_scenarios();
-    std::erase_if(all, [mode](const Scenario& scenario) {
-        return mode != "host" &&
-               std::find(kOtherResults.begin(), kOtherResults.end(), scenario.name) != kOtherResults.end();
-    });
-    return all;
+/// Requires that the client used its GPU, and that its stream waited for about half of the operations.
+void check_use(const DeviceClient& client) {
+    RUEDA_RANK_CHECK(client.on_device() > 1000);
+    RUEDA_RANK_CHECK(client.stream_waits() > 200);
 }
 
 void run_on_device(RankContext& context, DeviceClient& client, std::string_view mode) {
-    for (const Scenario& scenario : scenarios_on_gpus(mode)) {
+    for (const Scenario& scenario : scenarios_of(mode)) {
         context.phase(scenario.name);
         run_scenarios(client, {&scenario, 1});
     }
     run_scenarios(client, join_scenarios());
-    RUEDA_RANK_CHECK(client.on_device() > 1000);
+    check_use(client);
 }
 
 /// Runs the whole suite in a process set that does not contain all ranks.
-void run_in_a_set(RankContext& context, RuntimeClient& world) {
+void run_in_a_set(RankContext& context, RuntimeClient& world, std::uint64_t seed) {
     std::vector<int> ranks;
     for (int rank = 0; rank + 1 < world.size(); ++rank) {
         ranks.push_back(rank);
@@ -56,11 +54,44 @@ void run_in_a_set(RankContext& context, RuntimeClient& world) {
     auto set = world.add_set(ranks);
     set.status().throw_if_failed();
     if (set.value() != nullptr) {
-        DeviceClient client(*set.value(), context.rank());
+        DeviceClient client(*set.value(), context.rank(), seed);
         context.phase("scenarios");
-        run_scenarios(client, scenarios_on_gpus("in_a_set"));
-        RUEDA_RANK_CHECK(client.on_device() > 1000);
+        run_scenarios(client, scenarios_on_gpus());
+        check_use(client);
     }
+}
+
+/// Returns a description of what is wrong with the use of NCCL, or an empty string. With "host", no member may use
+/// NCCL. In the other modes, NCCL must execute operations of all kinds. If Rueda silently moved the tensors through the
+/// host's memory, all results would be right, but the suite would not test NCCL.
+std::string complaint_about_nccl(std::size_t members, std::string_view mode) {
+    constexpr std::size_t kLeast = 10;  // operations of each kind for each member
+    const std::size_t connected = gpu::calls("ncclCommInitRankConfig");
+    const std::vector<std::string> operations = gpu::nccl_operations();
+    if (mode == "host") {
+        return connected == 0 && operations.empty()
+                   ? std::string()
+                   : fmt::format("NCCL was used: {} connections, {} operations", connected, operations.size());
+    }
+    if (connected != members) {
+        return fmt::format("{} of {} members connected by NCCL", connected, members);
+    }
+    std::map<std::string, std::size_t> counts;
+    for (const std::string& operation : operations) {
+        ++counts[operation.substr(0, operation.find(' '))];
+    }
+    std::vector<std::string> functions{"ncclAllReduce", "ncclBroadcast", "ncclReduce", "ncclAllGather",
+                                       "ncclReduceScatter"};
+    if (members > 1) {
+        functions.insert(functions.end(), {"ncclSend", "ncclRecv"});
+    }
+    for (const std::string& function : functions) {
+        if (counts[function] < kLeast * members) {
+            return fmt::format("NCCL executed {} {} times, expected at least {}", function, counts[function],
+                               kLeast * members);
+        }
+    }
+    return {};
 }
 
 int run(int ranks, std::string_view mode, std::uint64_t seed, const Layout& layout) {
@@ -69,12 +100,12 @@ int run(int ranks, std::string_view mode, std::uint64_t seed, const Layout& layo
     base::Config config = mode == "tiny" ? tiny_config() : test_config();
     config.cuda_library = RUEDA_CUDA_PLUGIN_FILE;
     config.gpu_path = mode == "host" ? base::GpuPath::host : base::GpuPath::automatic;
-    const auto body = [mode](RankContext& context, RuntimeClient& world) {
+    const auto body = [mode, seed](RankContext& context, RuntimeClient& world) {
         if (mode == "in_a_set") {
-            run_in_a_set(context, world);
+            run_in_a_set(context, world, seed);
             return;
         }
-        DeviceClient client(world, context.rank());
+        DeviceClient client(world, context.rank(), seed);
         run_on_device(context, client, mode);
     };
     const RanksResult result = run_clients(ranks, config, body, {.deadline = std::chrono::seconds(200)}, layout);
@@ -84,6 +115,11 @@ int run(int ranks, std::string_view mode, std::uint64_t seed, const Layout& layo
     }
     if (!is_passed) {
         std::fprintf(stderr, "%s\n", result.text().c_str());
+    }
+    const auto members = static_cast<std::size_t>(mode == "in_a_set" ? ranks - 1 : ranks);
+    if (const std::string complaint = complaint_about_nccl(members, mode); !complaint.empty()) {
+        std::fprintf(stderr, "%s\n", complaint.c_str());
+        is_passed = false;
     }
     for (const std::string& violation : gpu::violations()) {
         std::fprintf(stderr, "misuse of the driver: %s\n", violation.c_str());

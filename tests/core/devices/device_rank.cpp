@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -203,9 +205,21 @@ void DeviceRank::meet(const std::string& phase) {
     }
 }
 
+namespace {
+
+/// Returns the seed in the variable GPU_STAND_IN_SEED, or 1 if it is not set, and prints it.
+std::uint64_t seed_of_devices() {
+    const char* const text = std::getenv("GPU_STAND_IN_SEED");  // NOLINT(concurrency-mt-unsafe): no test sets variables
+    const std::uint64_t seed = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+    std::printf("GPU_STAND_IN_SEED=%llu\n", static_cast<unsigned long long>(seed));
+    return seed;
+}
+
+}  // namespace
+
 void begin_devices() {
     // The plugin keeps its streams until the process ends. So the stand-in can be reset only before the first test.
-    static const bool once = (gpu::reset(Catch::rngSeed(), 8), gpu::register_kernels(), true);
+    static const bool once = (gpu::reset(seed_of_devices(), 8), gpu::register_kernels(), true);
     static_cast<void>(once);
     gpu::clear_violations();
 }

@@ -117,8 +117,9 @@ private:
     rueda_tensor tensor_{};
 };
 
-/// Begins a test. In the first test of the process, makes eight simulated devices. Catch's seed decides in which order
-/// their work runs. In every test, clears the list of misuses that earlier tests made on purpose.
+/// Begins a test. In the first test of the process, makes eight simulated devices, and prints the seed that decides in
+/// which order their work runs. The variable GPU_STAND_IN_SEED sets the seed. In every test, clears the list of misuses
+/// that earlier tests made on purpose.
 void begin_devices();
 /// Runs `body` on ranks that are threads, with one simulated device for each. Requires that all ranks returned, that
 /// nothing was left behind, and that the stand-in found no misuse.

@@ -10,6 +10,7 @@
 #include "core/operations/requests.hpp"
 #include "tests/core/devices/device_rank.hpp"
 #include "tests/support/check_passed.hpp"
+#include "tests/support/gpu_stand_in/control.hpp"
 
 namespace rueda::tests {
 namespace {
@@ -170,6 +171,30 @@ void test_all(DeviceRank& rank) {
     test_allgather_and_gather(rank);
     test_alltoall(rank);
     test_reducescatter_and_scatter(rank);
+}
+
+TEST_CASE("the first call of a process set gets NCCL's identifier, so the thread that drives progress need not",
+          "[operations]") {
+    run_on_devices(2, [](DeviceRank& rank) {
+        float* const data = rank.put(std::array{1.0F});
+        const std::size_t before = gpu::calls("ncclGetUniqueId");
+        rank.meet("counted");
+        core::Completion completion;
+        if (rank.rank() == 0) {
+            rank.start_allreduce("x", data, 1, completion).throw_if_failed();
+            // Rank 1 has not announced the operation yet, so the thread that drives progress has not begun its batch.
+            RUEDA_RANK_CHECK(gpu::calls("ncclGetUniqueId") == before + 1);
+        }
+        rank.meet("started");
+        if (rank.rank() == 1) {
+            rank.start_allreduce("x", data, 1, completion).throw_if_failed();
+        }
+        rank.runtime().wait(completion, 20).throw_if_failed();
+        rank.allreduce("y", data, 1);
+        RUEDA_RANK_CHECK(rank.get(data, 1).front() == 4.0F);
+        rank.meet("done");
+        RUEDA_RANK_CHECK(gpu::calls("ncclGetUniqueId") == before + 1);
+    });
 }
 
 TEST_CASE("every operation works on tensors in device memory", "[operations]") {

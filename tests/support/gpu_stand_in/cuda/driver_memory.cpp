@@ -239,6 +239,8 @@ CudaResult cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags
     if (bytes == 0) {
         return kCudaInvalidValue;
     }
+    // CUDA Driver API, cuMemHostRegister: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED is one of its results. Assumption:
+    // this is also the result if the two ranges only overlap. The function always reports it, because it is a mistake.
     if (call.machine().memory->find(value) != nullptr || call.machine().memory->find(value + bytes - 1) != nullptr) {
         call.report(fmt::format("{:#x} is pinned already", value));
         return kCudaInvalidValue;
@@ -260,11 +262,13 @@ CudaResult cuMemHostUnregister(void* address) {
     const auto value = static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(address));
     Machine& machine = call.machine();
     Allocation* const allocation = machine.memory->find(value);
+    // CUDA Driver API, cuMemHostUnregister: the address must be the one that cuMemHostRegister() got.
     if (allocation == nullptr || !allocation->is_registered_host || allocation->base != value) {
         call.report(fmt::format("{:#x} is not the beginning of memory that cuMemHostRegister() pinned", value));
         return kCudaInvalidValue;
     }
-    // All copies must be ordered before the call, as for cuMemFreeHost.
+    // Assumption: all copies must be ordered before the call, as for cuMemFreeHost. The documentation does not say
+    // whether the function waits for copies.
     Clock clock = machine.host;
     const Time time = machine.host.advance(machine.host_actor());
     clock.raise(machine.host_actor(), time);

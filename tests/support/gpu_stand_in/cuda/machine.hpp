@@ -70,6 +70,13 @@ struct Device {
     Stream* legacy = nullptr;
     std::vector<std::unique_ptr<Stream>> streams{};
     unsigned nccl_kernels = 0;  ///< the number of NCCL's kernels that run now
+    /// The operations of NCCL that were called but are not in their streams yet: a group has not ended, or a call on a
+    /// non-blocking communicator is in progress.
+    struct NcclLaunches {
+        unsigned count = 0;
+        std::thread::id thread{};      ///< the thread that called the last of these operations
+        const void* region = nullptr;  ///< what the ranks of its communicator share
+    } nccl_launches{};
     std::mt19937_64 random{};
     std::thread thread{};
 };

@@ -47,6 +47,9 @@ bool Machine::is_ready(Device& device, Operation& operation, bool& poll_again) {
             return false;
         }
     }
+    // NCCL User Guide, "Using multiple NCCL communicators concurrently": if the devices start the kernels of two
+    // communicators in different orders, they may deadlock. Assumption: a device runs one such kernel at a time. NCCL
+    // promises neither this nor more, so this is the case in which such a program certainly hangs.
     if (operation.kind() == Operation::Kind::nccl && settings.one_nccl_kernel && device.nccl_kernels > 0) {
         return false;
     }

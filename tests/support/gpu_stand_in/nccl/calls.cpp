@@ -26,8 +26,10 @@ DeviceAddress address(const void* pointer) {
     return static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
-/// The device of this thread. If no context is current, CUDA's runtime, and therefore NCCL, takes device 0. This is
-/// hardly ever what the program wants, so it is reported.
+/// The device of this thread. NCCL uses CUDA's runtime. CUDA Runtime API, "Interactions with the CUDA Driver API": if
+/// no context is current, the runtime selects the primary context of a device. CUDA Programming Guide, "Device
+/// Selection": this is device 0 if the thread has chosen none. This is hardly ever what the program wants, so it is
+/// reported.
 Device* current_device(NcclCall& call) {
     Machine& machine = call.machine();
     const auto& stack = context_stack();
@@ -67,6 +69,8 @@ NcclResult check_operation(NcclCall& call, NcclOperation& operation) {
     }
     if (has_reduction && operation.reduction > kNcclAverage) {
         const auto index = static_cast<std::size_t>(operation.reduction - kNcclAverage - 1);
+        // NCCL User Guide, "User Defined Reduction Operators": a reduction belongs to one communicator and one type. It
+        // may be destroyed as soon as the last function that uses it has returned. So its factor is copied here.
         const auto& reductions = communicator.reductions;
         if (index >= reductions.size() || !reductions[index].has_value() || reductions[index]->type != operation.type) {
             call.report("the reduction was destroyed, or belongs to another communicator or type");
@@ -110,6 +114,7 @@ NcclResult enqueue(NcclOperation operation, NcclCommunicator handle, CudaStream 
     if (group.depth > 0) {
         group.error = group.error == kNcclSuccess ? result : group.error;
         if (result == kNcclSuccess) {
+            begin_launch(call.machine(), *operation.communicator);
             group.operations.push_back(std::move(operation));
         }
         return result;
@@ -117,6 +122,7 @@ NcclResult enqueue(NcclOperation operation, NcclCommunicator handle, CudaStream 
     if (result != kNcclSuccess) {
         return result;
     }
+    begin_launch(call.machine(), *operation.communicator);
     std::vector<NcclOperation> operations;
     operations.push_back(std::move(operation));
     return start_operations(call.machine(), std::move(operations));
@@ -234,6 +240,8 @@ NcclResult ncclCommFinalize(NcclCommunicator handle) {
     if (communicator == nullptr) {
         return call.error();
     }
+    // NCCL User Guide, "ncclCommFinalize": the communicator is in progress until all its operations are complete. The
+    // call is collective among the ranks of a host. Here it is collective among all ranks.
     communicator->is_finalized = true;
     communicator->own().state.store(Region::State::finalized, std::memory_order_release);
     if (!communicator->is_blocking) {
@@ -249,6 +257,9 @@ NcclResult ncclCommDestroy(NcclCommunicator handle) {
     if (communicator == nullptr) {
         return call.error();
     }
+    // NCCL User Guide, "ncclCommDestroy": after ncclCommFinalize(), the program must wait for ncclSuccess. Without
+    // ncclCommFinalize(), this function does the same work. The call is collective among the ranks of a host. Here it
+    // is collective among all ranks.
     if (communicator->is_in_progress()) {
         call.report("the communicator is destroyed before its last call succeeded");
     }
@@ -414,6 +425,9 @@ NcclResult ncclGroupEnd() {
         abort_communicators(call, ended.aborts);
     }
     if (error != kNcclSuccess || connected != kNcclSuccess) {
+        for (const NcclOperation& operation : ended.operations) {
+            end_launch(*operation.communicator);
+        }
         return error != kNcclSuccess ? error : connected;
     }
     return start_operations(call.machine(), std::move(ended.operations));

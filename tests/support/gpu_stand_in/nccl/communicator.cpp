@@ -44,6 +44,8 @@ void lose_rank(NcclCommunicator handle) {
     communicators().at(handle)->own().state.store(Region::State::lost, std::memory_order_release);
 }
 
+/// NCCL User Guide, "Creating a Communicator": the ranks of a communicator have different numbers. Assumption: wrong
+/// numbers are found at once. The real NCCL may hang instead.
 NcclResult Communicator::join() {
     std::int32_t expected = 0;
     // Relaxed suffices: each rank only compares this number with its own, and reads nothing else that the other rank

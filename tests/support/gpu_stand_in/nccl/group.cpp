@@ -82,11 +82,18 @@ void launch(Machine& machine, const CommunicatorPtr& communicator, std::vector<N
     }
 }
 
+void end_launches(const std::vector<NcclOperation>& operations) {
+    for (const NcclOperation& operation : operations) {
+        end_launch(*operation.communicator);
+    }
+}
+
 /// Delays the launch by some calls of ncclCommGetAsyncError(). Until the launch, the program must not use the streams.
 NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, std::vector<NcclOperation> operations) {
     const auto most = static_cast<std::uint64_t>(machine.settings.nccl_progress_calls);
     const auto calls = static_cast<int>(machine.choose(most + 1));
     if (calls == 0) {
+        end_launches(operations);
         launch(machine, communicator, std::move(operations));
         return kNcclSuccess;
     }
@@ -100,6 +107,7 @@ NcclResult launch_later(Machine& machine, const CommunicatorPtr& communicator, s
         for (const NcclOperation& operation : operations) {
             --operation.stream->nccl_calls;
         }
+        end_launches(operations);
         if (const CommunicatorPtr owner = held.lock(); owner != nullptr) {
             launch(machine, owner, std::move(operations));
         }
@@ -134,6 +142,21 @@ Group& thread_group() {
     return group;
 }
 
+// NCCL User Guide, "Thread Safety": several threads may not issue operations in parallel to communicators of one
+// device, because nothing then decides the order of the kernels. Two ranks of one communicator are exempt: each must
+// launch its own part. In tests whose ranks are threads, these ranks stand for processes.
+void begin_launch(Machine& machine, const Communicator& communicator) {
+    Device::NcclLaunches& launches = communicator.device->nccl_launches;
+    if (launches.count > 0 && launches.thread != std::this_thread::get_id() &&
+        launches.region != communicator.region.get()) {
+        machine.report(fmt::format("two threads launch work of two communicators of NCCL on device {} at the same time",
+                                   communicator.device->ordinal));
+    }
+    launches = {launches.count + 1, std::this_thread::get_id(), communicator.region.get()};
+}
+
+void end_launch(const Communicator& communicator) { --communicator.device->nccl_launches.count; }
+
 NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operations) {
     NcclResult result = kNcclSuccess;
     while (!operations.empty()) {
@@ -145,6 +168,7 @@ NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operati
         }
         operations = std::move(others);
         if (communicator->is_blocking) {
+            end_launches(own);
             launch(machine, communicator, std::move(own));
         } else {
             result = std::max(result, launch_later(machine, communicator, std::move(own)));

@@ -21,8 +21,13 @@ struct Group {
 };
 Group& thread_group();
 
-/// Starts the operations. On a non-blocking communicator, they are launched later, and the communicator is in progress
-/// until then.
+/// Notes that the calling thread launches an operation of the communicator. Reports it if another thread launches work
+/// of another communicator on the same device meanwhile.
+void begin_launch(Machine& machine, const Communicator& communicator);
+/// Notes that the operation is in its stream, or that it was dropped.
+void end_launch(const Communicator& communicator);
+/// Starts the operations, for each of which begin_launch() was called. On a non-blocking communicator, they are
+/// launched later, and the communicator is in progress until then.
 [[nodiscard]] NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operations);
 /// Ends the kernels of the communicators, then waits until no kernel of NCCL runs on their devices.
 void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& aborted);

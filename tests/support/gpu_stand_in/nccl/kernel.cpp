@@ -108,6 +108,8 @@ bool NcclPart::post() {
     return communicator.own().box.post(number_, header(), contribution(), 0, communicator.ranks);
 }
 
+/// NCCL User Guide, "Collective Operations": all ranks must call an operation with the same count and datatype.
+/// Otherwise the behaviour is undefined, and the operation may hang. Here it always hangs, because a test can see this.
 bool NcclPart::all_have_posted() {
     const Communicator& communicator = *operation_.communicator;
     for (int rank = 0; rank < communicator.ranks; ++rank) {
@@ -257,7 +259,9 @@ bool NcclPart::progress() {
     if (!is_over_) {
         switch (operation_.kind) {
             case NcclKind::send: {
-                // The kernel of a send ends when the receiver has the data.
+                // NCCL User Guide, "ncclSend": the operation blocks the GPU. Assumption: it ends when the receiver has
+                // the data. NCCL does not say when a send ends. Here it ends as late as possible, so a program that
+                // relies on buffered messages hangs.
                 const Communicator& communicator = *operation_.communicator;
                 const int peer = operation_.root;
                 is_posted_ = is_posted_ || post();
@@ -274,6 +278,9 @@ bool NcclPart::progress() {
     return is_over_;
 }
 
+/// Assumption: the kernels of a communicator run one after the other. The maintainers of NCCL say so
+/// (github.com/NVIDIA/nccl/issues/212), but the user guide does not promise it. So this order counts only for the
+/// execution, and not for the detection of races.
 bool NcclKernel::may_start() {
     return previous_ == nullptr || previous_->done || communicator_->aborted.load(std::memory_order_acquire);
 }
@@ -299,7 +306,8 @@ void NcclKernel::begin() {
     }
 }
 
-/// Overwrites a part of each output of an aborted operation, because a real abort leaves partly written results.
+/// Overwrites a part of each output of an aborted operation. Assumption: a real abort may leave partly written results.
+/// The NCCL User Guide does not say what an abort leaves.
 void NcclKernel::spoil_outputs() {
     for (const NcclPart& part : parts_) {
         const NcclOperation& operation = part.operation();

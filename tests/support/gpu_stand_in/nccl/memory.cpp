@@ -35,7 +35,10 @@ DeviceAddress address_of(const void* memory) {
     return static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(memory));
 }
 
-/// Returns memory of ncclMemAlloc() that begins at the address, or null after a report.
+/// Returns memory of ncclMemAlloc() that begins at the address, or null after a report. NCCL User Guide, "Memory
+/// Allocator": ncclMemFree() takes what ncclMemAlloc() returned. Assumption: ncclCommRegister() takes the same. NCCL
+/// can also register parts of an allocation, but the offsets of all ranks count from its head ("User Buffer
+/// Registration"), and Rueda always registers whole allocations.
 Allocation* find_memory(NcclCall& call, const void* memory) {
     Allocation* const found = call.machine().memory->find(address_of(memory));
     if (found == nullptr || found->is_freed || !found->is_from_nccl || found->base != address_of(memory)) {
@@ -117,7 +120,8 @@ NcclResult ncclCommDeregister(NcclCommunicator handle, void* registration) {
         call.report("the registration does not exist");
         return kNcclInvalidArgument;
     }
-    // Until the operation has ended, the kernels of other ranks use the registration to reach the memory.
+    // Assumption: until the operation has ended, the kernels of other ranks use the registration to reach the memory.
+    // The NCCL User Guide does not say when a registration may end.
     if (communicator->last_kernel != nullptr && !communicator->last_kernel->done) {
         call.report("the device still works on an operation of the communicator");
     }
