@@ -138,6 +138,9 @@ public:
     [[nodiscard]] virtual Result<Block> allocate(std::size_t bytes) = 0;
     /// Frees a block. No member may use the block any more, except after an abort.
     virtual void deallocate(std::byte* memory) noexcept = 0;
+    /// Keeps a block, which is never freed, mapped until the process ends: the driver has pinned it, and a device may
+    /// still use it.
+    virtual void keep_mapped(std::byte* memory) noexcept = 0;
     /// Returns the memory of a member in this rank's mapping. Null if the bytes are not in the member's shared memory.
     [[nodiscard]] virtual std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const = 0;
 };

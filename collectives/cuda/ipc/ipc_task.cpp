@@ -102,7 +102,7 @@ LaunchPhase IpcTask::phase() const {
         case State::waits_for_inputs:
             return LaunchPhase::waits_for_inputs;
         case State::connecting:
-        case State::meeting:
+        case State::barrier:
             return LaunchPhase::meets_peers;
         case State::submitting:
         case State::on_device:
@@ -131,7 +131,7 @@ Result<StepResult> IpcTask::advance() {
             return state_ == State::done ? StepResult::done : StepResult::advanced;
         case State::on_device:
             return wait_for_device();
-        case State::meeting:
+        case State::barrier:
             return meet();
         case State::done:
             break;
@@ -230,7 +230,7 @@ Result<StepResult> IpcTask::wait_for_device() {
     PieceNumber bytes;
     std::memcpy(bytes.data(), &number, bytes.size());
     exchange_.begin(bytes);
-    state_ = State::meeting;
+    state_ = State::barrier;
     return StepResult::advanced;
 }
 

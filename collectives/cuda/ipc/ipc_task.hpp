@@ -102,7 +102,7 @@ private:
     [[nodiscard]] std::span<const StagedPart> parts_of(std::size_t piece) const;
     [[nodiscard]] bool wait_for_kernels() noexcept;
 
-    enum class State : std::uint8_t { waits_for_inputs, connecting, submitting, on_device, meeting, done };
+    enum class State : std::uint8_t { waits_for_inputs, connecting, submitting, on_device, barrier, done };
 
     const std::shared_ptr<IpcDevice> device_;
     const std::uint32_t member_;

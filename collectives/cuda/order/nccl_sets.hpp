@@ -30,8 +30,9 @@ public:
     };
     /// The part of an offer in which a rank describes its other sets to the other members of a set.
     struct Others {
-        bool any = false;                             ///< whether the rank has any other sets
-        std::optional<std::int32_t> without_order{};  ///< one of these other sets that has no launch order
+        bool any = false;  ///< whether the rank has any other sets
+        /// the number of another set of the rank that has no launch order; nothing if all of them have one
+        std::optional<std::int32_t> without_order{};
     };
 
     /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to

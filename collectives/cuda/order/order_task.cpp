@@ -14,7 +14,7 @@ void OrderTask::begin(std::size_t local_members, First first) {
             exchange(sets_->is_asked(use_) ? 1 : 0);
             break;
         case First::meet:
-            phase_ = Phase::meeting;
+            phase_ = Phase::barrier;
             exchange(0);
             break;
         case First::propose:
@@ -44,7 +44,7 @@ void OrderTask::propose() {
 StepResult OrderTask::step() {
     switch (phase_) {
         case Phase::asking:
-        case Phase::meeting:
+        case Phase::barrier:
         case Phase::proposing:
             return step_exchange();
         case Phase::waiting:
@@ -76,7 +76,7 @@ StepResult OrderTask::step_exchange() {
             sets_->decide(use_, true);
             propose();
             return StepResult::advanced;
-        case Phase::meeting:
+        case Phase::barrier:
             propose();
             return StepResult::advanced;
         default:

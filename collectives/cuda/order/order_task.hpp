@@ -18,7 +18,7 @@ namespace rueda::collectives::cuda {
 ///
 ///     asking     the set has no order of batches yet: its members tell each other whether one of them needs an
 ///                order. If none does, the task is done
-///     meeting    the members wait for each other; only if begin() asks for it
+///     barrier    the members wait for each other; only if begin() asks for it
 ///     proposing  the batch is in the list of batches, and the members exchange proposals (by the CPU's communicator)
 ///     waiting    batches of other sets in the list go first
 ///     entered    the task is done, and the batch keeps its place in the list until leave()
@@ -59,7 +59,7 @@ public:
     [[nodiscard]] std::int32_t awaited_set() const { return awaited_set_; }
 
 private:
-    enum class Phase : std::uint8_t { asking, meeting, proposing, waiting, entered, idle };
+    enum class Phase : std::uint8_t { asking, barrier, proposing, waiting, entered, idle };
 
     void exchange(std::uint64_t own);
     void propose();

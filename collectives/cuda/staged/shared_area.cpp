@@ -117,17 +117,19 @@ bool SharedArea::is_ready(std::uint64_t number) const {
 }
 
 /// The driver may wait for all work of the device when it unpins memory, and a kernel of NCCL may wait for another
-/// rank. So the memory is unpinned only if the device has no work of Rueda. Otherwise it stays as it is.
+/// rank. So the memory is unpinned only if the device has no work of Rueda. Otherwise it stays pinned and mapped.
 SharedArea::~SharedArea() {
-    if (own_ == nullptr || is_left_) {
+    if (own_ == nullptr) {
         return;
     }
     try {
-        if (becomes_idle(device_->device(), this) && unpin()) {
+        if (!is_left_ && becomes_idle(device_->device(), this) && unpin()) {
             memory_->deallocate(own_);
+            return;
         }
     } catch (...) {  // NOLINT(bugprone-empty-catch): without memory for an event, the area stays as it is
     }
+    memory_->keep_mapped(own_);
 }
 
 }  // namespace rueda::collectives::cuda

@@ -164,8 +164,10 @@ Result<std::shared_ptr<Arena>> Arena::map(base::UniqueFd memory, const ArenaPlan
 }
 
 Arena::~Arena() {
-    if (!released_) {
-        unmap_memory(base_, offsets_.end, addresses_);
+    if (!released_ && !keeps_everything_) {
+        std::sort(kept_mapped_.begin(), kept_mapped_.end(),
+                  [](const Pages& one, const Pages& other) { return one.offset < other.offset; });
+        unmap_all_but(kept_mapped_);
     }
     if (!released_ || job_ == nullptr) {
         unmap_memory(head_, head_bytes(plan_), nullptr);
@@ -180,10 +182,19 @@ void Arena::release(std::span<const Pages> kept) {
     } else {
         munmap(head_, head_bytes(plan_));
     }
+    unmap_all_but(kept);
+#else
+    static_cast<void>(kept);
+#endif
+}
+
+/// `kept` is in ascending order.
+void Arena::unmap_all_but(std::span<const Pages> kept) {
     if (kept.empty()) {
         unmap_memory(base_, offsets_.end, addresses_);
         return;
     }
+#if !defined(RUEDA_ONE_MAPPING)
     // The kernel may refuse to unmap a part of a mapping if the process already has the maximum number of mappings. In
     // that case, the addresses of this part stay in use.
     std::byte* from = base_;
@@ -197,9 +208,11 @@ void Arena::release(std::span<const Pages> kept) {
     if (base_ + offsets_.end > from) {
         munmap(from, static_cast<std::size_t>(base_ + offsets_.end - from));
     }
-#else
-    static_cast<void>(kept);
 #endif
+}
+
+void Arena::keep_mapped(Pages pages) noexcept try { kept_mapped_.push_back(pages); } catch (const std::bad_alloc&) {
+    keeps_everything_ = true;
 }
 
 void Arena::release_kept(Pages pages) {

@@ -107,6 +107,9 @@ public:
     /// Unmaps some of the pages that release() kept. Before release(), this function does nothing. Threads: any thread,
     /// but only one at a time.
     void release_kept(Pages pages);
+    /// Keeps the pages mapped until the process ends, because a device may still use them: they are pinned by the
+    /// driver. So no other memory of this process gets their addresses. Threads: one at a time, before the destructor.
+    void keep_mapped(Pages pages) noexcept;
 
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
@@ -188,6 +191,7 @@ private:
           base_(base),
           blocks_(*reinterpret_cast<base::ControlBlock*>(head)) {}
     void detach_head();
+    void unmap_all_but(std::span<const Pages> kept);
 
     ArenaPlan plan_;
     Offsets offsets_;
@@ -198,6 +202,8 @@ private:
                        // unmapped
     std::byte* base_;
     bool released_ = false;
+    std::vector<Pages> kept_mapped_;
+    bool keeps_everything_ = false;  ///< whether there was no memory for an element of `kept_mapped_`
     base::HostBlocks blocks_;
     std::shared_ptr<Arena> job_;  // the job's arena; null if this arena is the job's arena
     std::vector<std::uint32_t> job_members_;

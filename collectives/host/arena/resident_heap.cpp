@@ -100,6 +100,16 @@ Status ResidentHeap::deallocate(void* memory) {
     return {};
 }
 
+void ResidentHeap::keep_mapped(void* memory) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto region = reinterpret_cast<std::uintptr_t>(arena_->resident(arena_->rank()));
+    const auto block = blocks_.find(reinterpret_cast<std::uintptr_t>(memory) - region);
+    if (block != blocks_.end()) {
+        const std::uint64_t begin = round_down(block->first, kPage);
+        arena_->keep_mapped({begin, round_up(block->first + block->second, kPage) - begin});
+    }
+}
+
 void ResidentHeap::quarantine() {
     const std::lock_guard lock(mutex_);
     quarantined_ = true;

@@ -31,6 +31,8 @@ public:
     Result<void*> allocate(std::uint64_t bytes);
     /// Frees a block. Fails with InvalidArgument if the memory is not a block of this heap.
     Status deallocate(void* memory);
+    /// Keeps a block, which is never freed, mapped until the process ends; see Arena::keep_mapped().
+    void keep_mapped(void* memory) noexcept;
     /// Call this function after an abort. Other ranks may still write to this rank's memory, so the heap no longer
     /// reuses memory or returns it to the system.
     void quarantine();

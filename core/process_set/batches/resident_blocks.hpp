@@ -22,6 +22,7 @@ public:
 
     [[nodiscard]] Result<Block> allocate(std::size_t bytes) override;
     void deallocate(std::byte* memory) noexcept override;
+    void keep_mapped(std::byte* memory) noexcept override { heap_.keep_mapped(memory); }
     [[nodiscard]] std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const override {
         return arena_.resident_memory(member, offset, bytes);
     }

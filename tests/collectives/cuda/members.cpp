@@ -42,6 +42,7 @@ public:
         return Block{arena_->resident_memory(arena_->rank(), 0, bytes), 0};
     }
     void deallocate(std::byte* /*memory*/) noexcept override { is_taken_ = false; }
+    void keep_mapped(std::byte* /*memory*/) noexcept override { arena_->keep_mapped({0, bytes_}); }
     std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const override {
         return arena_->resident_memory(member, offset, bytes);
     }

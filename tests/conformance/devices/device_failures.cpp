@@ -125,9 +125,6 @@ std::string run_round(int ranks, std::mt19937_64& random) {
     static_cast<void>(std::fflush(stdout));
     base::Config config = test_config();
     config.cuda_library = RUEDA_CUDA_PLUGIN_FILE;
-    // With this limit, there is not enough memory for the areas that the driver pins (SharedArea). After an abort, such
-    // an area stays pinned although the end of the job unmaps it, and the stand-in reports this.
-    config.resident_limit_bytes = 12 * base::kMiB;
     std::vector<RankFailure> failures(static_cast<std::size_t>(ranks));
     const auto body = [&](RankContext& context, RuntimeClient& world) {
         DeviceClient client(world, context.rank(), seed);

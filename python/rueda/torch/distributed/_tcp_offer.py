@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Makes the data with which ranks on several hosts connect to each other without a launcher: a list of addresses of
-rank 0's host, and a secret (docs/design/0026-meeting-without-mpi.md).
+rank 0's host, and a secret (docs/design/0026-rendezvous-without-mpi.md).
 """
 
 from __future__ import annotations
