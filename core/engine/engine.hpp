@@ -92,10 +92,11 @@ public:
     }
     /// Starts a send or a receive. Errors: as from Messenger::submit().
     Status start(MessageRequest request, Completion& completion);
-    /// Starts a send or a receive, and waits until it is done.
+    /// Starts a send or a receive, and waits until it is done. If it ends at once, `completion` is not done afterwards,
+    /// and only its sender is set.
     Status run(MessageRequest request, Completion& completion);
     /// How long threads of the program were blocked in wait(), wait_until_launched() and run(), summed over the
-    /// threads. Operations of a process set that end within the first microseconds of run() are not counted, because
+    /// threads. Operations, sends and receives that end within the first microseconds of run() are not counted, because
     /// reading the clock would slow them down. Any thread.
     [[nodiscard]] std::int64_t blocked_ns() const { return blocked_ns_.load(std::memory_order_relaxed); }
     /// Makes sure that a thread will drive the operation. Call this after a submit without a wait.

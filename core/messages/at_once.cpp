@@ -32,8 +32,11 @@ MessagePeer* Messenger::peer_at_once(const MessageRequest& request) const {
     if (found == peers_.end() || request.peer == group_.rank || forgotten_.contains(request.set->id)) {
         return nullptr;
     }
+    // If another rank has written to this rank, step() must handle its message: its sender may wait until it learns
+    // that this rank is blocked, and keeps the message.
     MessagePeer& peer = *found->second;
-    return peer.is_leaving || peer.is_gone || peer.has_output() ? nullptr : &peer;
+    return peer.is_leaving || peer.is_gone || peer.has_output() || door_.step.anybody_but(peer.host->member()) ? nullptr
+                                                                                                               : &peer;
 }
 
 /// Sends a message, and waits a few µs for the receiver to take it. If this takes longer, the send becomes a pending

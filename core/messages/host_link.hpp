@@ -26,6 +26,8 @@ public:
     void pop() override;
     [[nodiscard]] const std::byte* resident(std::uint64_t offset, std::uint64_t bytes) const override;
 
+    /// The number of the other rank among the members.
+    [[nodiscard]] std::uint32_t member() const { return member_; }
     /// Whether front() would return a frame.
     [[nodiscard]] bool has_frame() const { return in_.has_record(); }
     /// Removes the frame that front() returned: the message `id`, whose sender awaits this call (Frame::kAwaited).

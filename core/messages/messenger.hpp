@@ -48,7 +48,7 @@ public:
     enum class AtOnce : std::uint8_t {
         no,     ///< nothing was done; the caller must call submit()
         begun,  ///< the operation is pending, as after submit()
-        done,   ///< the operation has succeeded
+        done,   ///< the operation has succeeded; of the Completion, only the sender is set
     };
     /// Tries to send or receive a small message of another rank of this host at once, without a pending operation. Such
     /// a message takes a fraction of the time of submit() and step(). Checks at most `looks` times whether the other

@@ -108,26 +108,24 @@ Status FrameLink::send_descriptors(std::span<const int> fds) {
 
 /// Notes when something last arrived from the other host: data, an acknowledgement, or an answer to a probe. Call this
 /// before a send: if nothing was unacknowledged before, the send changes the time of the last acknowledgement that the
-/// kernel reports (seen with Linux 6.18). This time is therefore used only if all data is acknowledged. For a Unix
-/// socket, something always counts as just arrived.
+/// kernel reports (seen with Linux 6.18). This time is therefore used only if all sent data is acknowledged, or if some
+/// of it was acknowledged since the last call. For a Unix socket, something always counts as just arrived.
 void FrameLink::note_last_arrival() {
     const auto now = Clock::now();
     tcp_info info{};
     socklen_t bytes = sizeof info;
-    int unacknowledged = 0;
+    int unsent = 0;  // and sent data that is not acknowledged
     if (::getsockopt(socket_.value(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
-        ::ioctl(socket_.value(), SIOCOUTQ, &unacknowledged) != 0) {
+        ::ioctl(socket_.value(), SIOCOUTQ, &unsent) != 0) {
         last_arrival_ = now;
         return;
     }
     const auto note = [this](Clock::time_point arrival) { last_arrival_ = std::max(last_arrival_, arrival); };
-    const std::uint64_t acknowledged = sent_bytes_ - static_cast<std::uint64_t>(unacknowledged);
+    const std::uint64_t acknowledged = sent_bytes_ - static_cast<std::uint64_t>(unsent);
     const bool has_acknowledged = std::exchange(acknowledged_bytes_, acknowledged) != acknowledged;
     note(now - std::chrono::milliseconds(info.tcpi_last_data_recv));
-    if (unacknowledged == 0) {
+    if (info.tcpi_unacked == 0 || has_acknowledged) {
         note(now - std::chrono::milliseconds(info.tcpi_last_ack_recv));
-    } else if (has_acknowledged) {
-        note(now);  // the acknowledgement may have arrived earlier, but not before the last call
     }
 }
 

@@ -212,6 +212,9 @@ struct alignas(base::kCacheLine) Doorstep {
         return true;
     }
     [[nodiscard]] bool anybody() const { return knocks.load(std::memory_order_seq_cst) != 0; }
+    [[nodiscard]] bool anybody_but(std::uint32_t member) const {
+        return (knocks.load(std::memory_order_seq_cst) & ~(std::uint64_t{1} << member)) != 0;
+    }
     /// Returns the bits and clears them. A set bit means that this member has written to its ring. The rank calls this
     /// function before it checks the rings of these members.
     [[nodiscard]] std::uint64_t take() { return knocks.exchange(0, std::memory_order_seq_cst); }
