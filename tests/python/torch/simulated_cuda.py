@@ -26,7 +26,7 @@ ctypes.CDLL("libnccl.so.2", ctypes.RTLD_GLOBAL)
 
 import torch  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
+from torch.utils._pytree import tree_flatten, tree_map  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from simulated_gpu import Gpu  # noqa: E402
@@ -191,7 +191,7 @@ def _written_by(function: Any, arguments: Any, options: dict[str, Any]) -> list[
     for index, parameter in enumerate(function._schema.arguments):
         if parameter.alias_info is not None and parameter.alias_info.is_write:
             written.append(arguments[index] if index < len(arguments) else options.get(parameter.name))
-    return tree_leaves(written)
+    return tree_flatten(written)[0]
 
 
 def _dispatched(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
@@ -214,7 +214,7 @@ def _dispatched(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
         written = [each for each in _written_by(function, arguments, options) if isinstance(each, SimulatedTensor)]
         ranges += [_range_of(each.memory, True) for each in written]
         if _name_of(function) not in _WITHOUT_READING:
-            given = [each for each in tree_leaves((arguments, options)) if isinstance(each, SimulatedTensor)]
+            given = [each for each in tree_flatten((arguments, options))[0] if isinstance(each, SimulatedTensor)]
             ranges += [_range_of(each.memory, False) for each in given]
     arguments, options = tree_map(plain, arguments), tree_map(plain, options)
     storages = {one.memory.untyped_storage().data_ptr() for one in inputs.values() if one.memory.numel()}
@@ -234,7 +234,7 @@ def _dispatched(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
         with gpu.work(stream, _name_of(function), ranges):
             result = tree_map(computed, function(*arguments, **options))
         # As in PyTorch, the host waits for values that it gets.
-        if is_copy_to_cpu or not any(isinstance(each, torch.Tensor) for each in tree_leaves(result)):
+        if is_copy_to_cpu or not any(isinstance(each, torch.Tensor) for each in tree_flatten(result)[0]):
             gpu.synchronize(stream)
 
     def wrapped(value: Any) -> Any:
@@ -257,7 +257,7 @@ class NewTensors(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
         device = options.get("device")
-        is_on_device = any(isinstance(each, SimulatedTensor) for each in tree_leaves((arguments, options)))
+        is_on_device = any(isinstance(each, SimulatedTensor) for each in tree_flatten((arguments, options))[0])
         if is_on_device or device is None or torch.device(device).type != "cuda":
             return function(*arguments, **options)
         return cuda(function(*arguments, **{**options, "device": torch.device("cpu")}))
