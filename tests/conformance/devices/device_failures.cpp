@@ -42,7 +42,6 @@ constexpr std::array kFailing{
     Failing{"ncclCommInitRankConfig", collectives::cuda::kNcclSystemError, 2},
     Failing{"cuEventRecord", collectives::cuda::kCudaOutOfMemory, 200},
     Failing{"cuEventQuery", collectives::cuda::kCudaIllegalAddress, 100},
-    Failing{"cuStreamWaitEvent", collectives::cuda::kCudaInvalidHandle, 150},
 };
 /// The error that names an operation of NCCL that fails after its launch.
 constexpr const char* kOperation = "ncclSystemError";
