@@ -727,8 +727,8 @@ RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
  * Writes how many seconds threads of this program were blocked in Rueda's operations since the first rueda_init: in
  * rueda_wait and in blocking operations, sends and receives. The time in which an asynchronous operation runs beside
  * the program does not count. Times of several threads are added. A blocking operation, send or receive that ends
- * within a few microseconds is not counted. Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and after
- * rueda_shutdown.
+ * within a few microseconds is not counted. Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and
+ * after rueda_shutdown.
  */
 RUEDA_API int rueda_blocked_seconds(double* seconds);
 
