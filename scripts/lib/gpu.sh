@@ -135,6 +135,10 @@ digits_step() {
     is_wanted digits || return 0
     if [[ ! -x ${path[digits]} && $dry_run == no ]]; then
         skip_gpu_step digits "because ${path[digits]} does not exist"
+        return
+    fi
+    if [[ ! -e $data && $dry_run == no ]]; then
+        skip_gpu_step digits "because there is no $data; scripts/quickstart gets it"
         return 0
     fi
     gpu_step digits 60 env LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(nvidia_folders)" \
