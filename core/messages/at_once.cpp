@@ -69,14 +69,8 @@ Result<Messenger::AtOnce> Messenger::send_at_once(MessagePeer& peer, MessageRequ
     }
     MessageOperation& operation = begin_recorded(std::move(request), completion, recorded);
     SendingMessage& message = peer.sending[frame.id];
-    message.operation = &operation;
-    message.set = operation.request.set;
-    message.tag = frame.tag;
-    message.dtype = operation.request.dtype;
-    message.bytes = frame.bytes;
-    message.state = SendingMessage::State::whole;
-    message.charge = MessagePeer::charge_of(frame.bytes);
-    peer.unanswered += message.charge;
+    message.belong_to(operation);
+    peer.note_whole(message);
     make_busy(peer);
     return AtOnce::begun;
 }

@@ -229,11 +229,7 @@ void Messenger::begin_send(MessageOperation& operation) {
     }
     const std::uint64_t id = ++peer.last_id;
     SendingMessage& message = peer.sending[id];
-    message.operation = &operation;
-    message.set = request.set;
-    message.tag = request.tag;
-    message.dtype = request.dtype;
-    message.bytes = request.bytes;
+    message.belong_to(operation);
     peer.unsent.push_back(id);
     make_busy(peer);
 }

@@ -42,6 +42,15 @@ struct SendingMessage {
     std::uint64_t sent_bytes = 0;  ///< how many bytes were sent, if the message is sent in parts
     /// the number of bytes that a whole message added to MessagePeer::unanswered
     std::uint64_t charge = 0;
+
+    /// Makes this the message of a send.
+    void belong_to(MessageOperation& send) {
+        operation = &send;
+        set = send.request.set;
+        tag = send.request.tag;
+        dtype = send.request.dtype;
+        bytes = send.request.bytes;
+    }
 };
 
 /// A message from a peer that this rank is receiving: in parts, for which it has asked, or by reading the peer's
@@ -101,6 +110,12 @@ struct MessagePeer {
     [[nodiscard]] bool accepts_whole(std::uint64_t bytes) const {
         return bytes == 0 || (bytes <= std::min<std::uint64_t>(kWholeBytes, link->largest_payload()) &&
                               unanswered + charge_of(bytes) <= kMostUnanswered);
+    }
+    /// Notes that the message was sent whole.
+    void note_whole(SendingMessage& message) {
+        message.state = SendingMessage::State::whole;
+        message.charge = charge_of(message.bytes);
+        unanswered += message.charge;
     }
     [[nodiscard]] bool has_output() const { return !replies.empty() || !unsent.empty() || !streams.empty(); }
     [[nodiscard]] bool is_transferring() const { return !receiving.empty() || !streams.empty(); }

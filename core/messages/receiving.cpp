@@ -147,8 +147,11 @@ void Messenger::ask_for_departure_of(int rank) {
 
 /// Handles the answer to a message with Frame::kAwaited. It is a number in the arena, and not a frame.
 Status Messenger::hear_taken(MessagePeer& peer, bool& moved) {
-    const std::uint64_t id = peer.host != nullptr ? peer.host->taken() : 0;
-    if (id == peer.last_taken_id || peer.host == nullptr) {
+    if (peer.host == nullptr) {
+        return {};
+    }
+    const std::uint64_t id = peer.host->taken();
+    if (id == peer.last_taken_id) {
         return {};
     }
     peer.last_taken_id = id;

@@ -80,9 +80,7 @@ Result<bool> Messenger::send_first(MessagePeer& peer, std::uint64_t id, SendingM
         const Frame frame = request.frame(FrameKind::whole, id);
         Result<bool> sent = peer.link->send(frame, bytes_of(memory, 0, message.bytes));
         if (sent.is_ok() && sent.value()) {
-            message.state = SendingMessage::State::whole;
-            message.charge = MessagePeer::charge_of(message.bytes);
-            peer.unanswered += message.charge;
+            peer.note_whole(message);
         }
         return sent;
     }
