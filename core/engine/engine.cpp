@@ -53,8 +53,8 @@ constexpr std::chrono::milliseconds kIdleInterval{500};
 
 /// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
 constexpr int kPollTurns = 64;
-/// How often a blocking send or receive checks for the other rank before it becomes a pending operation. This takes two
-/// or three µs on AMD's processors, and 9 µs on processors whose PAUSE takes longer. A sleep and a wake-up take longer.
+/// How often a blocking send or receive checks for the other rank before it becomes a pending operation. This takes
+/// some µs, depending on how long the processor's PAUSE takes. A sleep and a wake-up take longer.
 constexpr int kMessageLooks = 200;
 
 /// Disables thread cancellation around code that sleeps or writes. A thread that is cancelled while it holds the
