@@ -24,8 +24,8 @@ endif()
 # scripts/wheel does not support this, so WHOLE_ARCHIVE is defined here.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
-set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training,rueda_data")
-target_link_libraries(rueda PRIVATE rueda_core rueda_training rueda_data ${CMAKE_DL_LIBS})
+set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training,rueda_data,rueda_data_c_interface")
+target_link_libraries(rueda PRIVATE rueda_core rueda_training rueda_data_c_interface rueda_data ${CMAKE_DL_LIBS})
 target_include_directories(rueda PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(rueda INTERFACE cxx_std_20)

@@ -23,11 +23,6 @@ set_source_files_properties(
 
 # These files need core/. If they were compiled together with other files of their room (folder), a program that links
 # only this room would need core/, too.
-set_source_files_properties(
-  data/c_interface/connection_functions.cpp data/c_interface/data_functions.cpp data/c_interface/options_text.cpp
-  data/c_interface/pinned_batches.cpp data/c_interface/pinned_functions.cpp data/c_interface/vocabulary_functions.cpp
-  data/c_interface/writer_functions.cpp
-  DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(training/checkpoints/c_functions.cpp training/metrics/c_metric_files.cpp DIRECTORY training
                             PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 

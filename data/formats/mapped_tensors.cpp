@@ -15,10 +15,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/safetensors/checksum.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "data/sources/byte_stream.hpp"
-#include "training/checkpoints/checksum.hpp"
 
 namespace rueda::data {
 

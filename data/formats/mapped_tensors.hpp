@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "base/safetensors/safetensors.hpp"
 #include "base/status.hpp"
 #include "data/sources/stop_signal.hpp"
 #include "rueda/data/batch.hpp"
 #include "rueda/data/formats.hpp"
 #include "rueda/data/source.hpp"
-#include "training/checkpoints/safetensors.hpp"
 
 namespace rueda::data {
 

@@ -11,10 +11,10 @@
 #include <set>
 #include <span>
 
+#include "base/safetensors/checksum.hpp"
+#include "base/safetensors/safetensors.hpp"
 #include "rueda/training/checkpoint.hpp"
 #include "tests/data/support.hpp"
-#include "training/checkpoints/checksum.hpp"
-#include "training/checkpoints/safetensors.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "training/checkpoints/safetensors.hpp"
+#include "base/safetensors/safetensors.hpp"
 #include "training/checkpoints/store_claim.hpp"
 
 namespace {

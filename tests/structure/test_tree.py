@@ -126,6 +126,19 @@ class Rules(unittest.TestCase):
     def test_a_room_does_not_include_its_own_upper_part(self):
         self.assertEqual(len(self.complaints("core/negotiation/a.hpp", '#include "core/runtime/runtime.hpp"\n')), 1)
 
+    def test_a_room_inside_a_room_has_rules_of_its_own(self):
+        known = {"core/c_interface/guarded.hpp", "data/batch.hpp", "data/c_interface/text.hpp"}.__contains__
+        for path, name, count in (
+            ("data/c_interface/a.cpp", "core/c_interface/guarded.hpp", 0),
+            ("data/c_interface/a.cpp", "data/batch.hpp", 0),
+            ("data/c_interface/a.cpp", "data/c_interface/text.hpp", 0),
+            ("data/formats/a.cpp", "core/c_interface/guarded.hpp", 1),
+            ("data/formats/a.cpp", "data/c_interface/text.hpp", 1),
+        ):
+            with self.subTest(path=path, name=name):
+                complaints = tree.include_complaints(pathlib.PurePosixPath(path), f'#include "{name}"\n', known)
+                self.assertEqual(len(complaints), count)
+
     def test_a_folder_that_no_layer_names_is_not_fine(self):
         self.assertEqual(len(self.complaints("core/other/a.hpp", '#include "core/negotiation/log.hpp"\n')), 1)
 

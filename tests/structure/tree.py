@@ -7,6 +7,7 @@ import pathlib
 import re
 
 # For each room (part of the source tree): the rooms that it may include, besides its own files and the public headers.
+# A room inside another room has rules of its own.
 ROOMS = {
     "base": set(),
     "ops": {"base"},
@@ -14,20 +15,19 @@ ROOMS = {
     "core": {"base", "ops", "collectives"},
     "training": {"base", "ops", "collectives", "core"},
     "data": {"base"},
+    "data/c_interface": {"base", "collectives", "core", "data"},
     "launcher": {"base"},
     "python": set(),
     "include": set(),
     "examples": set(),
 }
 
-# Folders that may include more rooms than the rest of their room.
-ALSO = {"data/c_interface": {"core", "collectives"}, "data/formats": {"training"}}
-
 # For each room (part of the source tree): its folders from bottom to top. A folder may include those before it in the
 # list. "" is the room's own folder.
 LAYERS = {
     "base": [
         "",
+        "safetensors",
         "security",
         "network",
         "settings",
@@ -84,7 +84,7 @@ LAYERS = {
         "c_interface",
     ],
     "training": ["", "checkpoints", "metrics", "optimizers", "replicas"],
-    "data": ["", "sources", "formats", "pipeline", "terms", "c_interface"],
+    "data": ["", "sources", "formats", "pipeline", "terms"],
     "launcher": [
         "options",
         "processes",
@@ -130,31 +130,36 @@ def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
 
 def include_complaints(path: pathlib.PurePosixPath, text: str, exists) -> list[str]:
     """Returns complaints about a file's includes. `exists` tells whether the tree has a path."""
-    room = path.parts[0]
+    room = room_of(path)
     if room not in ROOMS:
         return []
     complaints = []
     for quote, name in INCLUDE.findall(text):
         target = pathlib.PurePosixPath(name)
-        first = target.parts[0]
+        other = room_of(target)
         beside = (path.parent / target).as_posix()
         if ".." in target.parts:
             complaints.append(f"{path} includes {name}: includes are written from the root of the tree")
-        elif first == "rueda" and exists(f"include/{name}"):
+        elif other == "rueda" and exists(f"include/{name}"):
             continue
-        elif first in ROOMS and exists(name):
-            if first != room and first not in ROOMS[room] | ALSO.get(path.parent.as_posix(), set()):
+        elif other in ROOMS and exists(name):
+            if other != room and other not in ROOMS[room]:
                 complaints.append(f"{path} includes {name}: {room} may use {allowed(room)}")
-            elif first == room and not is_below(target.parent, path.parent):
+            elif other == room and not is_below(target.parent, path.parent):
                 complaints.append(f"{path} includes {name}: {path.parent} may not use {target.parent}")
         elif quote == '"' and not (room == "examples" and exists(beside)):
             complaints.append(f'{path} includes "{name}": there is no such file; libraries are included with <>')
     return complaints
 
 
+def room_of(path: pathlib.PurePosixPath) -> str:
+    """Returns the innermost room that contains the path, or the path's first folder if no room does."""
+    return next((str(folder) for folder in path.parents if str(folder) in ROOMS), path.parts[0])
+
+
 def is_below(lower: pathlib.PurePosixPath, upper: pathlib.PurePosixPath) -> bool:
     """Returns whether files in the folder `upper` may include files in the folder `lower` of the same room."""
-    room = upper.parts[0]
+    room = room_of(upper / "file")
     if lower == upper or room not in LAYERS:
         return True
     if any(

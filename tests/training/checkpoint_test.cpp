@@ -69,7 +69,7 @@ TEST_CASE("a checkpoint is the bytes that the format prescribes", "[training]") 
     std::vector<std::uint8_t> values = {7, 8};
     write_checkpoint(folder.file("m"), std::vector<NamedTensor>{{"a", TensorView(values)}}, {{"k", "v"}});
     // The expected checksums come from libxxhash, called from Python as described in
-    // training/checkpoints/safetensors.hpp.
+    // base/safetensors/safetensors.hpp.
     const std::string header =
         R"({"__metadata__":{"k":"v","rueda.checksums":"rueda:xxh3-64 491bd9b31fd64574 837b2932ca9cdc1b"},)"
         R"("a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";

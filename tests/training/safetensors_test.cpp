@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/checkpoints/safetensors.hpp"
+#include "base/safetensors/safetensors.hpp"
 
 #include <catch2/catch.hpp>
 

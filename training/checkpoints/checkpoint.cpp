@@ -15,12 +15,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/safetensors/checksum.hpp"
+#include "base/safetensors/safetensors.hpp"
 #include "base/status.hpp"
 #include "base/system/atomic_file.hpp"
 #include "rueda/training/agreement.hpp"
-#include "training/checkpoints/checksum.hpp"
 #include "training/checkpoints/metadata_text.hpp"
-#include "training/checkpoints/safetensors.hpp"
 
 namespace rueda::training {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "training/checkpoints/safetensors.hpp"
+#include "base/safetensors/safetensors.hpp"
 
 namespace rueda::training {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/checkpoints/safetensors.hpp"
+#include "base/safetensors/safetensors.hpp"
 
 #include <fmt/ranges.h>
 
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/checkpoints/checksum.hpp"
+#include "base/safetensors/checksum.hpp"
 
 namespace rueda::training {
 namespace {

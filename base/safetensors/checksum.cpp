@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-#include "training/checkpoints/checksum.hpp"
+#include "base/safetensors/checksum.hpp"
 
 #include <xxhash.h>
 
