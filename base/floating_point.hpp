@@ -38,8 +38,9 @@ public:
 
 private:
 #if defined(__x86_64__)
-    static constexpr unsigned kDefault = 0x1F80;  // all exceptions masked, no other bit set (Intel SDM vol. 1, 10.2.3)
-    static constexpr unsigned kFlags = 0x3F;      // the sticky exception flags, which do not influence results
+    // the default of the register MXCSR: all exceptions are masked, no other bit is 1 (Intel SDM vol. 1, 10.2.3)
+    static constexpr unsigned kDefault = 0x1F80;
+    static constexpr unsigned kFlags = 0x3F;  // the sticky exception flags, which do not influence results
     unsigned saved_;
 #else
     std::fenv_t saved_{};

@@ -17,7 +17,7 @@ namespace rueda::base {
 struct LauncherNotification {
     enum class Kind : std::uint32_t {
         ended_well = 1,  ///< tells a rank that another rank ended with exit status 0
-        failed = 2,      ///< tells a rank that another rank ended in any other way than with status 0
+        failed = 2,      ///< tells a rank that another rank ended with an exit status that is not 0, or by a signal
         aborted = 3,     ///< tells ruedarun why the job was aborted; if the sending rank ends later, ruedarun reports
                          ///< this reason
         steps = 4,       ///< gives a rank the descriptor of the file into which it writes its current training step

@@ -53,7 +53,7 @@ private:
 };
 
 /// A failure whose memory was allocated in advance, so it can be reported even if no memory is left. Threads: any
-/// thread, but only one at a time; the returned Status is an ordinary value.
+/// thread, but only one at a time. The Status that make() returns is an ordinary value.
 class PreparedFailure {
 public:
     /// `most_bytes` is the maximum length of the text. Throws std::bad_alloc.
@@ -61,15 +61,15 @@ public:
         : failure_(std::make_shared<Status::Failure>(ErrorCode::internal, std::string(most_bytes, '\0'))) {
         failure_->message.clear();
     }
-    /// Returns the failure. Its text consists of `parts`, cut at `most_bytes` bytes. Only the first call returns the
-    /// failure; later calls return a success.
+    /// Returns the failure. Its text consists of `parts`, cut at `most_bytes` bytes. The failure can
+    /// be returned only once, so later calls return a success.
     [[nodiscard]] Status make(ErrorCode code, std::initializer_list<std::string_view> parts) noexcept {
         Status made;
         if (failure_ != nullptr) {
             failure_->code = code;
             for (const std::string_view part : parts) {
                 const std::size_t room = failure_->message.capacity() - failure_->message.size();
-                // this allocates no memory, because the text fits into the capacity
+                // append() allocates no memory, because the text fits into the capacity
                 failure_->message.append(part.substr(0, room));
             }
             made.failure_ = std::move(failure_);
@@ -88,7 +88,7 @@ template <class... Args>
 }
 
 /// Makes a failure for a failed system call, with the call's name and errno: "memfd_create failed: Operation not
-/// permitted (errno 1)". The default argument reads errno before another call changes it.
+/// permitted (errno 1)". `error` has the default value errno, so errno is read before another call changes it.
 [[nodiscard]] inline Status system_failure(ErrorCode code, const std::string& what, int error = errno) {
     return failure(code, "{} failed: {} (errno {})", what, std::generic_category().message(error), error);
 }

@@ -109,7 +109,7 @@ std::string format_bytes(std::uint64_t bytes) {
     constexpr std::array<const char*, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     auto value = static_cast<double>(bytes);
     std::size_t unit = 0;
-    // From 1023.95 on, a number is shown in the next unit, because it would be rounded to 1024.0.
+    // Numbers from 1023.95 on would be rounded to 1024.0, so they are shown in the next unit.
     while (value >= (unit == 0 ? 1024.0 : 1023.95) && unit + 1 < kUnits.size()) {
         value /= 1024.0;
         ++unit;

@@ -3,8 +3,9 @@
 # Finds the compilers for device kernels, and compiles kernels to PTX. Neither CUDA's headers nor its libraries are
 # needed, except that nvcc itself reads some of CUDA's headers.
 #
-# RUEDA_NVCC, RUEDA_PTXAS (nvcc's assembler) and RUEDA_KERNEL_CLANG are the programs, or empty. RUEDA_KERNEL_COMPILER is
-# the compiler for the kernels of the library: "nvcc", else "clang++", else "none". RUEDA_KERNEL_ARCHITECTURE is the
+# RUEDA_NVCC, RUEDA_PTXAS (nvcc's assembler) and RUEDA_KERNEL_CLANG are the paths of these programs. The path of a
+# missing program is empty. RUEDA_KERNEL_COMPILER is the compiler for the library's kernels: "nvcc" if there is one,
+# otherwise "clang++", or "none" if both are missing. RUEDA_KERNEL_ARCHITECTURE is the
 # oldest GPU architecture for which this compiler makes PTX: 70 (Volta) with clang and nvcc 12, and 75 (Turing) with
 # nvcc 13. The driver compiles the PTX for every newer GPU.
 include_guard(GLOBAL)
@@ -71,8 +72,8 @@ else()
 endif()
 
 # The flags of the compilers. They forbid fused multiply-add: it rounds once, but the CPU rounds twice, so the bits
-# would differ. nvcc only preprocesses the file with its host compiler, so the version of this compiler does not matter.
-# nvcc 12.9 warns that later versions will not support sm_70; -Wno-deprecated-gpu-targets suppresses this.
+# would differ. nvcc uses its host compiler only to preprocess the file, so any version of the host compiler will do.
+# nvcc 12.9 warns that later versions will not support sm_70; -Wno-deprecated-gpu-targets suppresses this warning.
 set(RUEDA_KERNEL_INCLUDES "-I${PROJECT_SOURCE_DIR}" "-I${PROJECT_SOURCE_DIR}/include")
 set(RUEDA_NVCC_FLAGS -x cu -std=c++20 -fmad=false --expt-relaxed-constexpr -allow-unsupported-compiler
                      -Wno-deprecated-gpu-targets ${RUEDA_KERNEL_INCLUDES})
@@ -90,8 +91,8 @@ function(rueda_kernel_image)
     set(compile COMMAND "${RUEDA_NVCC}" -ccbin "${CMAKE_CXX_COMPILER}" ${RUEDA_NVCC_FLAGS}
                         -arch=compute_${RUEDA_KERNEL_ARCHITECTURE} -ptx "${IMAGE_SOURCE}" -o "${ptx}")
     if(RUEDA_PTXAS)
-      # The script below lowers the PTX version that the text declares. The assembler checks that the text uses nothing
-      # that needs a newer version.
+      # embed_kernels.cmake lowers the PTX version that the kernels' text declares. Then the assembler checks that the
+      # text contains nothing that needs a newer version.
       set(check COMMAND "${RUEDA_PTXAS}" --gpu-name sm_${RUEDA_KERNEL_ARCHITECTURE} "${ptx}" -o "${ptx}.cubin")
     endif()
   elseif(RUEDA_KERNEL_COMPILER STREQUAL "clang++")

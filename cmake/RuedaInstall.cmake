@@ -64,7 +64,7 @@ install(
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
   COMPONENT rueda_development)
 
-# A wheel contains these files in its metadata, so they are not installed.
+# A wheel already contains the files in RUEDA_DOCUMENTS as metadata, so they are installed only in other builds.
 if(SKBUILD)
   return()
 endif()

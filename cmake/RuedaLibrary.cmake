@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # librueda.so contains all rooms (folders of the source tree) below the C interface. It exports a symbol only if
 # RUEDA_API marks it and the version script lists it. The version script lists rueda_* and namespace rueda, so that
-# templates of fmt and of the standard library are not exported. CMake requires a source file for every library,
-# although all code comes from the rooms.
+# templates of fmt and of the standard library are not exported. All code comes from the rooms, but CMake requires a
+# source file for every library. The file librueda.cpp is therefore empty except for a comment.
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/librueda.cpp" CONTENT "// All of librueda.so comes from the rooms.\n")
 add_library(rueda SHARED "${PROJECT_BINARY_DIR}/librueda.cpp")
 add_library(Rueda::rueda ALIAS rueda)
@@ -14,14 +14,15 @@ set_target_properties(
              VERSION ${PROJECT_VERSION}
              SOVERSION ${PROJECT_VERSION_MAJOR}
              LINK_DEPENDS "${RUEDA_SYMBOLS}")
-# A wheel cannot contain symbolic links, so in a wheel the file itself has the name that programs look for.
+# Programs look for librueda.so.<major version>, which usually is a symbolic link to librueda.so.<version>. A wheel
+# cannot contain symbolic links, so in a wheel the library's file itself has the first of these names.
 if(SKBUILD)
   set_target_properties(rueda PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 endif()
 # No code inside the library calls the public functions, so the linker would leave them out. Therefore the archives are
 # linked whole. The property LINK_LIBRARY_OVERRIDE does this even for an archive that is linked only because another
-# archive uses it. CMake has a WHOLE_ARCHIVE of its own, which also saves the linker's state. The linker of
-# scripts/wheel does not support this, so WHOLE_ARCHIVE is defined here.
+# archive uses it. CMake's own definition of WHOLE_ARCHIVE also saves and restores the linker's state. The linker of
+# scripts/wheel cannot do that, so WHOLE_ARCHIVE is defined here.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training,rueda_data,rueda_data_c_interface")

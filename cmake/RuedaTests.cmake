@@ -14,8 +14,8 @@ set(RUEDA_TEST_TIMEOUT 120 CACHE STRING "Seconds after which a test counts as ha
 # Builds all programs for the tests of `scripts/test`.
 add_custom_target(default_tests)
 
-# A test's command or environment may contain targets, either by name or as $<TARGET_FILE:target>. This function makes
-# default_tests depend on them.
+# A test's command or environment may name targets, either as `target` or as $<TARGET_FILE:target>. This function makes
+# default_tests depend on these targets, so that they are built before the tests run.
 function(rueda_default_test_needs)
   foreach(word IN LISTS ARGN)
     string(REGEX REPLACE ".*\\$<TARGET_FILE:([A-Za-z0-9_]+)>.*" "\\1" word "${word}")
@@ -117,9 +117,9 @@ function(rueda_mpiexec_flags result)
   set(${result} ${RUEDA_MPIEXEC_FLAGS} PARENT_SCOPE)
 endfunction()
 
-# Returns the environment of a test that initialises MPI with the given plugin. With AddressSanitizer, this environment
-# turns the search for leaks off, because Open MPI does not free all of its memory. A suppression cannot name the
-# components of Open MPI that allocated this memory, because Open MPI has unloaded them when the leaks are reported.
+# Returns the environment of a test that initialises MPI with the given plugin. In builds with AddressSanitizer, this
+# environment turns off leak detection, because Open MPI does not free all of its memory. A list of suppressions would
+# not help: Open MPI has unloaded the components that allocated this memory before the leaks are reported.
 function(rueda_mpi_environment result)
   set(plugin rueda_mpi)
   if(ARGN)

@@ -21,13 +21,13 @@ set_source_files_properties(
   DIRECTORY base ops collectives collectives/cuda collectives/mpi collectives/ucx
   PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# These files need core/. If they were compiled together with other files of their room (folder), a program that links
-# only this room would need core/, too.
+# The two files of training/ that follow need core/. If they were compiled together with other files of training/, a
+# program that links only training/ would need core/, too.
 set_source_files_properties(training/checkpoints/c_functions.cpp training/metrics/c_metric_files.cpp DIRECTORY training
                             PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
-# This file declares functions of core/ as weak, which must happen before any use of them. In a unit with other files, a
-# use could come first.
+# host_share.cpp declares functions of core/ as weak. The declarations must come before any use of these functions. If
+# the file were compiled together with other files, one of them could use such a function first.
 set_source_files_properties(data/pipeline/host_share.cpp DIRECTORY data PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Each room (folder) is divided into units of equal size: at most 24 sources are compiled together. With more sources,

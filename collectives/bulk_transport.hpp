@@ -16,14 +16,14 @@ namespace rueda::collectives {
 /// A transport that does not belong to a control plane. It only needs the addresses of all ranks, which any control
 /// plane can exchange (docs/design/0025-ucx.md).
 ///
-/// close() frees the memory of messages in progress, also after abandon(). The memory stays allocated if the transport
-/// cannot be closed.
+/// close() frees the memory of messages in progress, even if abandon() was called before. If the transport cannot be
+/// closed, the memory stays allocated.
 ///
 /// Threads: as Transport says.
 class BulkTransport : public Transport {
 public:
-    /// How a function waits for other ranks: for at most `limit`. While the function waits, it calls `meanwhile` again
-    /// and again. If `meanwhile` fails, the function stops waiting and returns this failure.
+    /// How a function waits for other ranks. It waits for at most `limit`, and meanwhile calls the function `meanwhile`
+    /// again and again. If `meanwhile` fails, the waiting function returns this failure at once.
     struct Wait {
         std::chrono::milliseconds limit;
         std::function<Status()> meanwhile = {};
@@ -31,12 +31,13 @@ public:
 
     /// A description for log lines, for example "ucx 1.13.1".
     [[nodiscard]] virtual std::string description() const = 0;
-    /// Returns the bytes that other ranks need to send messages to this rank.
+    /// Returns this rank's address. Other ranks need it to send messages to this rank.
     [[nodiscard]] virtual Bytes address() const = 0;
     /// Gives this rank the addresses of all ranks, indexed by rank. Call it once, before the first message. It does
     /// not wait for other ranks.
     [[nodiscard]] virtual Status connect(std::vector<Bytes> addresses) = 0;
-    /// Waits until all ranks have called this function. Each rank exchanges messages with a few others.
+    /// Waits until all ranks have called this function. To find this out, each rank exchanges messages with a few other
+    /// ranks.
     [[nodiscard]] virtual Status barrier(const Wait& wait) = 0;
     /// Waits until the messages of all ranks have been sent and received. All ranks must call this function, and no
     /// rank may send a message afterwards.

@@ -17,17 +17,16 @@ namespace rueda::collectives {
 /// Where the tensor of one member lies. A batch has one Location for each segment (tensor) and member. The values come
 /// from the member's announcement. The pointers are addresses in this rank's mapping of the host's shared memory.
 struct Location {
-    std::byte* input = nullptr;          ///< null if the input is in that member's private memory
-    std::byte* output = nullptr;         ///< null if the output is in that member's private memory
-    const std::byte* payload = nullptr;  ///< the whole input, if that member's announcement contained the data itself
-    std::int64_t first_dimension = 0;    ///< for operations of variable size: the number of rows of that member's input
-    bool absent = false;                 ///< for allreduce: whether that member has called join(), and thus has no
-                                         ///< tensor
+    std::byte* input = nullptr;          ///< null if the input is in the member's private memory
+    std::byte* output = nullptr;         ///< null if the output is in the member's private memory
+    const std::byte* payload = nullptr;  ///< the whole input, if the member's announcement contained the data itself
+    std::int64_t first_dimension = 0;    ///< the number of rows of the member's input, in operations of variable size
+    bool absent = false;                 ///< true in an allreduce if the member has no tensor, because it has called
+                                         ///< join()
     /// For a tensor in device memory: the value of core's DeviceUse::place, which says whether and where the tensor
     /// lies in memory that NCCL allocated. It is only compared with the values of other members.
     std::uint64_t device_place = 0;
-    bool counted = true;  ///< for a member that has called join(): whether the divisor of an average still counts this
-                          ///< member
+    bool counted = true;  ///< false if the member has called join() and the divisor of an average does not count it
 };
 
 /// One tensor's part of a batch: this rank's own memory, and the operation to perform.
@@ -36,20 +35,20 @@ struct Segment {
     ReduceOp reduce_op = ReduceOp::sum;
     double prescale = 1.0;
     double postscale = 1.0;
-    /// for a broadcast, a gather and a reduce: the root's index in the process set, counted over all hosts
+    /// the root's index among the process set's members on all hosts; used by a broadcast, a gather and a reduce
     std::uint32_t root = 0;
-    std::uint64_t count = 0;           ///< number of elements; for operations of variable size, the elements of one row
+    std::uint64_t count = 0;           ///< number of elements; in operations of variable size, the elements of one row
     const std::byte* input = nullptr;  ///< a broadcast reads the input only on the root
     /// For an allgather: memory for the rows of all members. For an alltoall: memory for all rows that this rank
     /// receives. In these two operations the output may be null if this rank receives nothing. It may also be null if
     /// this rank stores no result, because it takes part only so that the other ranks can finish.
     std::byte* output = nullptr;
-    /// For an allreduce: `absent` is the number of members on this host that have called join() (see Location).
-    /// `uncounted` is the number of members, over all hosts, that the divisor of an average leaves out.
+    /// An allreduce uses these two numbers. `absent` is the number of members on this host that have called join() (see
+    /// Location). `uncounted` is the number of members on all hosts that the divisor of an average leaves out.
     std::uint32_t absent = 0;
     std::uint32_t uncounted = 0;
-    Compression compression = Compression::none;  ///< how data is compressed between hosts; only an allreduce of
-                                                  ///< float32 or float64 on several hosts uses this
+    Compression compression = Compression::none;  ///< how an allreduce of float32 or float64 on several hosts
+                                                  ///< compresses the data between the hosts
 
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(dtype); }
     [[nodiscard]] ops::Reduction reduction(std::uint32_t members) const {
@@ -68,13 +67,13 @@ struct Batch {
     /// The locations of the first segment's tensors on all members of this host, then those of the second segment, and
     /// so on.
     std::span<const Location> locations;
-    /// For alltoall, gather and scatter: the number of rows that each member sends to each member. The list is ordered
-    /// by the sending member. A sender's numbers add up to the first dimension of its input. In a set on several hosts,
-    /// the list has two parts instead: the numbers from this rank to each member, and then the numbers from each member
-    /// to this rank.
+    /// The row counts of an alltoall, a gather or a scatter. If all members are on one host, the list contains how many
+    /// rows each member sends to each member. It is ordered by the sending member, and a sender's numbers add up to the
+    /// first dimension of its input. If the members are on several hosts, the list has two parts: how many rows this
+    /// rank sends to each member, and then how many rows each member sends to this rank.
     std::span<const std::int64_t> splits;
-    /// For operations of variable size in sets on several hosts: the first dimensions of all members' inputs, over all
-    /// hosts.
+    /// The first dimensions of all members' inputs, in operations of variable size. Only process sets with members on
+    /// several hosts use this list.
     std::span<const std::int64_t> rows = {};
 
     /// Returns the number of members on this host; 0 for a batch without tensors.
@@ -94,10 +93,10 @@ enum class StepResult : std::uint8_t {
                ///< again soon
 };
 
-/// The chunks in which a batch goes through the cells (buffers) of a host's arena. They are the same on all members of
-/// the host.
+/// A batch goes through the cells (buffers) of a host's arena in chunks. This struct says which chunks these are. All
+/// members on the host have the same chunks.
 struct BatchChunks {
-    /// The number of the first chunk; chunks are numbered over all batches, as the counters in Progress are.
+    /// The number of the batch's first chunk. The numbers continue from batch to batch, like the counters in Progress.
     std::uint64_t first = 0;
     std::uint64_t count = 0;
 };
@@ -120,9 +119,9 @@ class Task {
 public:
     virtual ~Task() = default;
     virtual StepResult step() = 0;
-    /// Returns the chunks of the task, for reports about a task that makes no progress. A task returns its chunks only
-    /// if every member copies its input of every chunk to shared memory, and combines a share of every chunk. Other
-    /// tasks return nothing. Threads: as for step().
+    /// Returns the chunks of the task, for reports about a task that makes no progress. Only tasks with two properties
+    /// return their chunks: every member copies its input of each chunk to shared memory, and combines a share of each
+    /// chunk. Other tasks return nothing. Threads: as for step().
     [[nodiscard]] virtual std::optional<BatchChunks> chunks() const { return std::nullopt; }
     /// Returns what the last step did. If the step did several things, returns the last of them.
     [[nodiscard]] StepWork last_work() const { return last_work_; }
@@ -142,8 +141,8 @@ public:
     /// time and owns the task.
     [[nodiscard]] virtual Task& start(const Batch& batch) = 0;
 
-    /// Whether start_splits() must be called before an alltoall or a scatter. If not, the ranks' announcements contain
-    /// the row counts ("splits").
+    /// Whether start_splits() must be called before an alltoall or a scatter, to exchange the row counts ("splits"). If
+    /// false, the ranks' announcements already contain the row counts.
     [[nodiscard]] virtual bool exchanges_splits() const = 0;
     /// Tells every member how many rows it gets from this rank (`to`, by member), and learns how many rows this rank
     /// gets from each member (`from`). The caller must check `from`, because the numbers come from other ranks. Both

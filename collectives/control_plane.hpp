@@ -28,8 +28,8 @@ public:
 
     [[nodiscard]] virtual int rank() const = 0;
     [[nodiscard]] virtual int size() const = 0;
-    /// The number of a rank as users know it. For the control plane of a process set, this is the rank's number in the
-    /// job.
+    /// Returns the rank's number in the job, which users know. It differs from `rank` only in the control plane of a
+    /// process set.
     [[nodiscard]] virtual int job_rank(int rank) const { return rank; }
     /// A description for log lines, for example "mpi (Open MPI 4.1.4)", "socket", "single process", "threads".
     [[nodiscard]] virtual std::string description() const = 0;
@@ -53,10 +53,10 @@ public:
     /// The transport for messages between ranks of different hosts. Null if all ranks of this plane are on one host.
     /// The plane owns the transport.
     virtual Transport* transport() { return nullptr; }
-    /// Closes the plane, which must not be used afterwards. If `after_failure` is true, the call waits for no rank and
+    /// Closes the plane, which must not be used afterwards. If `after_failure` is true, close() waits for no rank and
     /// sends no message, because MPI cannot be used after a failure. If it is false, all ranks must close the plane
-    /// together. The memory of pending messages must stay valid until this call returns, because the call completes the
-    /// sends and cancels the receives.
+    /// together: close() then completes pending sends and cancels pending receives. The memory of these messages must
+    /// stay valid until close() returns.
     virtual void close(bool after_failure) = 0;
 };
 

@@ -37,8 +37,8 @@ struct LocalGroup {
     int host_count = 1;
     std::vector<int> host_of;             ///< indexed by rank
     std::vector<RankFacts> facts;         ///< indexed by rank
-    std::vector<std::string> host_names;  ///< indexed by host index; extended if two hostnames are equal, so that all
-                                          ///< names differ
+    std::vector<std::string> host_names;  ///< The names of the hosts, indexed by host index. If two hostnames are
+                                          ///< equal, the names contain more, so that they differ.
     std::vector<int> job_ranks;           ///< indexed by rank in a process set: the number of this rank in the job
 
     [[nodiscard]] int leader() const { return members.front(); }

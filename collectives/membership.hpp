@@ -17,7 +17,7 @@ namespace rueda::collectives {
 /// communicator (docs/design/0011-jobs-of-some-ranks.md).
 struct Membership {
     bool has_list = false;
-    std::vector<int> ranks;  ///< the members in the caller's order; each is named by its rank among all launched ranks
+    std::vector<int> ranks;  ///< The members in the caller's order. Each number is a rank among all launched ranks.
     std::vector<std::byte> communicator;  ///< the bytes of an MPI_Comm; empty if the caller passed none
 
     [[nodiscard]] bool is_everybody() const { return !has_list && communicator.empty(); }

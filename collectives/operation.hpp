@@ -13,11 +13,11 @@ enum class Operation : std::uint8_t {
     broadcast = 1,
     allgather = 2,
     barrier = 3,
-    join = 4,  ///< a join has no announcement (docs/design/0005-join.md), but keeps this number
+    join = 4,  ///< A join has no announcement (docs/design/0005-join.md). No other operation may have its number.
     alltoall = 5,
     reducescatter = 6,
-    /// this operation says how many tensors a group has; it moves no data, and is announced together with the group's
-    /// tensors
+    /// Says how many tensors a group has. This operation moves no data, and is announced together with the group's
+    /// tensors.
     group = 7,
     gather = 8,
     scatter = 9,

@@ -15,7 +15,8 @@ namespace rueda::collectives {
 /// folder of the library (or program) that contains this code, the second in the subfolder "rueda" of this folder.
 [[nodiscard]] std::vector<std::string> plugin_places(const char* file);
 
-/// Which other libraries can use the symbols of a plugin and of the libraries that the plugin needs.
+/// Who can use the symbols of a plugin and of the libraries that it needs: only this plugin and these libraries
+/// (`own`), or also libraries that are loaded later (`global`).
 enum class PluginScope { own, global };
 
 /// A kind of plugin. Every plugin exports one function, which returns the table of the plugin's functions, or null if
@@ -24,7 +25,8 @@ struct PluginKind {
     const char* name;   ///< the name in errors, for example "MPI plugin"
     const char* entry;  ///< the name of the exported function
     std::uint32_t interface_version;
-    const char* needs = "";  ///< the end of the error if the file cannot be loaded: what the plugin needs
+    const char* needs = "";  ///< What the plugin needs. If the file cannot be loaded, the error message ends with this
+                             ///< text.
     PluginScope scope = PluginScope::own;
 };
 

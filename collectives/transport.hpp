@@ -33,9 +33,10 @@ public:
         data,
         diagnostics,
         end_reason,
-        messages,  ///< user messages between any two ranks, found by probe(); only in set 0, the whole job
+        messages,  ///< User messages between any two ranks. The receiver finds a message with probe(). Only set 0, the
+                   ///< whole job, has this channel.
     };
-    /// A channel of one process set. A receive gets only messages of its own port.
+    /// A port is a channel of one process set. A receive gets only messages that were sent to the same port.
     struct Port {
         Port(Channel of) : channel(of) {}  // NOLINT(google-explicit-constructor): for set 0
         Port(Channel of, std::uint32_t number) : channel(of), set(number) {}
@@ -52,7 +53,7 @@ public:
     using Ticket = std::uint64_t;
     static constexpr Ticket kTicketOfWrapper = Ticket{1} << 63U;
     /// The ticket of a message that a transport keeps as element `place` of a list. `generation` counts how often this
-    /// element was used. Its highest bit is dropped, because bit 63 of the ticket belongs to wrappers.
+    /// element was used. Its highest bit is dropped, because transports that wrap another one use bit 63 of the ticket.
     [[nodiscard]] static constexpr Ticket make_ticket(std::uint32_t place, std::uint32_t generation) {
         return (Ticket{generation & kMostGenerations} << 32U) | place;
     }
@@ -97,13 +98,14 @@ public:
     /// a socket is full. MPI sends such a message only during MPI calls. A rank with such messages must call this
     /// function from time to time, unless it calls test() anyway.
     [[nodiscard]] virtual Status progress() { return {}; }
-    /// Call this function after an abort. Afterwards the object does not call MPI, and all its functions fail. MPI may
-    /// still use the memory of messages in progress until the process ends, so this memory must stay valid.
+    /// Call this function after an abort. After this call the object does not call MPI, and all its functions fail. MPI
+    /// may still use the memory of messages in progress until the process ends, so this memory must stay valid.
     virtual void abandon() = 0;
     /// Whether messages on `port` can wake this rank (wakeups()), if they have more than kQuietBytes. Messages on other
     /// ports wake no thread. Threads: any.
     [[nodiscard]] virtual bool wakes(Port /*port*/) const { return false; }
-    /// Null if no message can wake this rank. The transport owns the object.
+    /// Returns the object through which messages wake this rank. Null if no message can wake it. The transport owns the
+    /// object.
     [[nodiscard]] virtual Wakeups* wakeups() { return nullptr; }
 };
 
@@ -126,7 +128,7 @@ union Unending {
 
 }  // namespace detail
 
-/// Like keep_for_good(), for a value that owns such memory. Moving the value must not allocate memory.
+/// Like keep_for_good(), but for a value that owns the memory. Moving the value must not allocate memory.
 template <class T>
 void keep_value_for_good(T value) noexcept {
     try {

@@ -4,10 +4,10 @@
 
 namespace rueda::collectives {
 
-/// Lets a message from another host wake this rank, so that the thread that drives progress may sleep while it waits
+/// Lets a message from another host wake this rank. The thread that drives progress may therefore sleep while it waits
 /// for such a message (docs/design/0022-tcp-control-plane.md).
 ///
-/// There are three cases:
+/// The threads of a rank call the functions in three cases:
 /// - Before a thread sleeps, it stores in its attention state that it sleeps (base/shared_memory/attention.hpp), and
 ///   then calls take_in(). If nothing has arrived, the thread calls arm(), and sleeps. The next message, or a message
 ///   that arrived before arm(), then wakes the rank once.
@@ -28,7 +28,7 @@ public:
     /// would not wake the threads.
     [[nodiscard]] virtual bool has_arrived() const noexcept = 0;
     virtual void arm() noexcept = 0;
-    /// Like arm(), but acts after a short time, and only if disarm() is not called before that.
+    /// Like arm(), but acts after a short time. Does nothing if disarm() is called in the meantime.
     virtual void arm_soon() noexcept = 0;
     virtual void disarm() noexcept = 0;
 };

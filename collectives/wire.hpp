@@ -74,9 +74,9 @@ public:
         rest_ = rest_.subspan(count);
         return bytes;
     }
-    /// Whether the message contained all fields that were read so far.
+    /// Whether all reads so far succeeded: every field was in the message, and none was too long.
     [[nodiscard]] bool intact() const { return !damaged_; }
-    /// Whether the message contained all fields that were read, and nothing else.
+    /// Whether all reads succeeded, and no bytes of the message are left.
     [[nodiscard]] bool complete() const { return !damaged_ && rest_.empty(); }
 
 private:

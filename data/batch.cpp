@@ -22,8 +22,8 @@ constexpr std::size_t kAlignment = 64;  ///< the size of a cache line
 }  // namespace
 
 Array::Array(Array&& other) noexcept
-    // Unlike the other fields, memory_ is copied and not moved, because `other` may grow again later, and then needs
-    // the same kind of memory.
+    // memory_ says where an array gets its memory. It is copied and not moved, because `other` may grow again later,
+    // and then needs the same kind of memory.
     : memory_(other.memory_),  // NOLINT(performance-move-constructor-init): see above
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),

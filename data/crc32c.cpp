@@ -45,7 +45,7 @@ std::uint64_t load_eight(const char* place) noexcept {
 }
 
 #if defined(__x86_64__)
-// The instruction belongs to SSE 4.2. Newer versions of clang also need the name of the instruction itself (crc32).
+// The instruction crc32 belongs to SSE 4.2. Newer versions of clang also want the name "crc32" in the attribute.
 __attribute__((target("sse4.2,crc32"))) std::uint32_t crc32c_by_instruction(const char* place,
                                                                             std::size_t size) noexcept {
     std::uint64_t crc = 0xffffffff;

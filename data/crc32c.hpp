@@ -14,8 +14,8 @@ namespace rueda::data {
 /// Returns the same as crc32c(), computed with a table of 8 × 256 numbers and without special instructions.
 [[nodiscard]] std::uint32_t portable_crc32c(const void* bytes, std::size_t size) noexcept;
 
-/// Returns the masked form of a CRC, which TFRecord files store. The format masks each CRC, because a CRC over bytes
-/// that contain their own CRC detects errors badly.
+/// TFRecord files store each CRC in a masked form, which this function returns. The reason: a CRC over bytes that
+/// contain their own CRC detects errors badly.
 [[nodiscard]] constexpr std::uint32_t masked(std::uint32_t crc) noexcept {
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }

@@ -23,7 +23,7 @@ constexpr std::array<double, 23> kPowersOfTen = {1e0,  1e1,  1e2,  1e3,  1e4,  1
 struct DecimalParts {
     bool negative = false;
     std::uint64_t digits = 0;
-    int count = 0;     ///< number of digits that were read, without leading zeros
+    int count = 0;     ///< the number of digits that were read; leading zeros do not count
     int exponent = 0;  ///< at least −1099999 and at most 99999
 };
 
@@ -75,18 +75,18 @@ const char* read_parts(const char* place, const char* end, DecimalParts& parts) 
         const char* const fraction = place + 1;
         place = read_digits(fraction, end, parts);
         digits += place - fraction;
-        // The limit keeps the exponent small enough for an int. A number with a longer fraction is still read
-        // correctly: is_exact() refuses it, even if read_exponent() adds the largest exponent, so read_slowly() reads
-        // it.
+        // The limit keeps the exponent small enough for an int. For a number with a longer fraction, the exponent is
+        // then wrong. But the number is still read correctly: is_exact() refuses it, even if read_exponent() adds the
+        // largest exponent, so read_slowly() reads it.
         constexpr std::ptrdiff_t kLongestFraction = 1'000'000;
         parts.exponent = -static_cast<int>(std::min(place - fraction, kLongestFraction));
     }
     return digits == 0 ? nullptr : read_exponent(place, end, parts);
 }
 
-/// Reads a number with std::from_chars, which accepts any number of digits, but no plus sign. std::from_chars does not
-/// say whether a number out of range is too large or too small. The number is too small if its first digit other than
-/// zero stands for a negative power of ten.
+/// Reads a number with std::from_chars, which accepts any number of digits, but no plus sign. If a number is out of
+/// range, std::from_chars does not say whether it is too large or too small. This function finds out: the number is too
+/// small if its first digit other than zero stands for a negative power of ten.
 template <class Real>
 const char* read_slowly(const char* place, const char* end, const DecimalParts& parts, Real& value) noexcept {
     const char* const begin = place != end && *place == '+' ? place + 1 : place;

@@ -6,10 +6,10 @@
 
 namespace rueda::data {
 
-/// Functions that read numbers from the middle of a text, fast. Each one reads the longest number at `place`, writes
-/// it to `value`, and returns the place behind it. It returns a null pointer if there is no number or if the number
-/// does not fit the type. The byte at `end` must be readable and must not be a digit: the loops over digits stop at
-/// this byte, so that they need not compare the place with `end`. Threads: any.
+/// Fast functions that read numbers from the middle of a text. Each one reads the longest number that begins at
+/// `place`, writes it to `value`, and returns the place behind it. It returns a null pointer if there is no number, or
+/// if the number does not fit the type. The byte at `end` must be readable and must not be a digit. The loops over
+/// digits stop at this byte, so they need not compare the place with `end`. Threads: any.
 
 /// Reads an integer with an optional sign: 12, -3, +4.
 [[nodiscard]] const char* read_integer(const char* place, const char* end, std::int64_t& value) noexcept;
@@ -20,8 +20,8 @@ namespace rueda::data {
 [[nodiscard]] const char* read_real(const char* place, const char* end, float& value) noexcept;
 [[nodiscard]] const char* read_real(const char* place, const char* end, double& value) noexcept;
 
-/// Adds the digits at `place` to `digits`, and returns the place behind them. `digits` may overflow if there are more
-/// than 19 digits.
+/// Reads the digits at `place`, appends them to the decimal number `digits`, and returns the place behind them.
+/// `digits` may overflow if there are more than 19 digits.
 [[nodiscard]] inline const char* add_digits(const char* place, std::uint64_t& digits) noexcept {
     for (unsigned digit = 0; (digit = static_cast<unsigned char>(*place) - unsigned{'0'}) <= 9; ++place) {
         digits = digits * 10 + digit;

@@ -78,7 +78,7 @@ int become_program(const rueda::launcher::Options& options, const rueda::launche
         LaunchPlan plan;
         plan.reasons = task.reasons;
         plan.environment = task.environment;
-        plan.way = LaunchWay::mpirun;  // describe_as_shell() then prints mpirun_to_paste, the program's command line
+        plan.way = LaunchWay::mpirun;  // makes describe_as_shell() print mpirun_to_paste, which is the program here
         plan.mpirun_to_paste = options.program;
         fmt::print("{}{}", options.explain ? describe_reasons(plan) : "", describe_as_shell(plan));
         return 0;

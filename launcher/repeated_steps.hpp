@@ -44,8 +44,8 @@ private:
     bool known_ = false;
 };
 
-/// Combines the steps of two ranks: from the smallest first step to the largest last step. All ranks of a job run the
-/// same steps.
+/// Combines the steps of two ranks. The result reaches from the smaller first step to the larger last step. (All ranks
+/// of a job run the same steps.)
 [[nodiscard]] inline base::StepSpan joined(const base::StepSpan& a, const base::StepSpan& b) {
     if (!a.is_known() || !b.is_known()) {
         return a.is_known() ? a : b;

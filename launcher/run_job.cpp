@@ -145,8 +145,8 @@ private:
                                [this](pid_t pid, int wait_status) { group_->child_ended(pid, wait_status); });
     }
 
-    /// Whether a rank already has the signal, because the signal came from the terminal and not from a process. The
-    /// terminal signals its whole foreground group, to which the rank belongs if it has no group of its own.
+    /// Whether the signal came from the terminal, so that the rank has already got it too. The terminal signals all
+    /// processes of its foreground group. A rank without a group of its own belongs to this group.
     [[nodiscard]] bool came_from_keyboard(const signalfd_siginfo& info) const {
         return !plan_.own_groups && info.ssi_code == SI_KERNEL;
     }

@@ -71,7 +71,7 @@ int block_of_rank(int rank, int ranks, int blocks) {
     return static_cast<int>(static_cast<std::int64_t>(rank) * blocks / ranks);
 }
 
-/// Each rank gets `gpus_per_rank` GPUs. Returns the position of this rank's first GPU in the list of visible GPUs.
+/// Returns the position of this rank's first GPU in the list of visible GPUs, if each rank gets `gpus_per_rank` GPUs.
 Result<int> first_gpu_of_rank(const DeviceRequest& request, const VisibleGpus& visible) {
     const int groups = visible.count() / request.gpus_per_rank;
     if (groups >= request.local_size) {

@@ -82,7 +82,8 @@ MachineGpus gpus_of_proc(const GpuSources& sources) {
             continue;
         }
         std::string uuid = value_in(text, "GPU UUID");
-        if (uuid.find('?') != std::string::npos) {  // the driver has not initialised the GPU and does not know its UUID
+        // A UUID with question marks means that the driver has not initialised the GPU and does not know its UUID.
+        if (uuid.find('?') != std::string::npos) {
             uuid.clear();
         }
         found.gpus.push_back({uuid, value_in(text, "Model"), folder.filename().string(), std::nullopt});

@@ -19,7 +19,7 @@ public:
     /// A GPU in NVML's list.
     struct Device {
         void* handle = nullptr;
-        std::uint32_t index = 0;  ///< the number that nvidia-smi shows
+        std::uint32_t index = 0;  ///< the GPU's number, as nvidia-smi shows it
     };
     struct Memory {
         std::uint64_t used_bytes = 0;

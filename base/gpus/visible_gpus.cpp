@@ -22,7 +22,8 @@ namespace rueda::base {
 
 namespace {
 
-/// A valid entry of CUDA_VISIBLE_DEVICES. `identity` is equal for two entries that name the same GPU in the same way.
+/// A valid entry of CUDA_VISIBLE_DEVICES. Two entries have the same `identity` if both are indices, or both are UUIDs,
+/// of the same GPU. An index and a UUID never have the same `identity`.
 struct VisibleEntry {
     std::string text;
     std::string identity;

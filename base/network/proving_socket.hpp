@@ -22,8 +22,8 @@ struct ProvenConnection {
 [[nodiscard]] bool may_be_of_this_job(int socket);
 
 /// Runs the handshake on a connected, non-blocking socket. No function blocks. Until the other side has proved that it
-/// knows the secret, the object reads only the bytes of the handshake (at most 80). Of all bytes that the object sends
-/// until then, only those of its own proof depend on the other side's bytes. Threads: only one thread may use an
+/// knows the secret, the object reads only the bytes of the handshake (at most 80). Until then, the other side's bytes
+/// have no influence on what the object sends, except on the object's own proof. Threads: only one thread may use an
 /// object.
 class ProvingSocket {
 public:

@@ -29,8 +29,8 @@ struct NameKey {
 }
 
 /// Identifies one operation on all its ranks. A program may use a name many times, so the key also has a number that
-/// tells these uses apart. There are three kinds of such numbers, because none of them is enough: each of them is
-/// unknown at some time, or may differ between the ranks.
+/// tells these uses apart. The key may contain one of three kinds of numbers (see `By`). No kind is enough alone: each
+/// kind is unknown at some time, or may differ between the ranks.
 struct OperationKey {
     enum class By : std::uint8_t {
         /// the position of the operation's batch in the log (the process set's list of batches). It is the same on all
@@ -50,7 +50,7 @@ struct OperationKey {
     [[nodiscard]] bool operator==(const OperationKey&) const = default;
 };
 
-/// `record.batch` must have a value.
+/// Call key_by_batch() only if `record.batch` has a value.
 [[nodiscard]] inline OperationKey key_by_batch(const RecordedOperation& record) {
     return {name_key_of(record), OperationKey::By::batch, *record.batch};
 }
@@ -78,7 +78,7 @@ namespace key_hash {
 [[nodiscard]] inline std::size_t mixed(std::initializer_list<std::uint64_t> parts) {
     std::uint64_t sum = 0;
     for (const std::uint64_t part : parts) {
-        sum = (sum ^ part) * 0x9e3779b97f4a7c15U;  // this factor, 2^64 divided by the golden ratio, spreads the bits
+        sum = (sum ^ part) * 0x9e3779b97f4a7c15U;  // the factor is 2^64 divided by the golden ratio; it mixes the bits
         sum ^= sum >> 32U;
     }
     return static_cast<std::size_t>(sum);

@@ -13,8 +13,8 @@
 
 namespace rueda::base {
 
-/// A record of the flight recorder describes an operation of a process set, a send or a receive, a step, a scope, or a
-/// part of an execution. These numbers are the kinds of records. The numbers below `kStep` are those of
+/// The kinds of records in the flight recorder. A record describes an operation of a process set, a send or a receive,
+/// a step, a scope, or a part of an execution. The kinds below `kStep` have the same numbers as the enumerators of
 /// collectives::Operation.
 struct RecordKind {
     static constexpr std::uint8_t kAllreduce = 0;
@@ -33,8 +33,8 @@ struct RecordKind {
     /// A part of the execution of a batch (see PartKind), from `announced` to `ended`. Parts are recorded only while a
     /// timeline is on.
     static constexpr std::uint8_t kPart = 66;
-    // RankCounters::of_kind is indexed by the low bits of a kind: 11 for `kSend` and 12 for `kReceive`. No other kind
-    // of operation has these low bits.
+    // The low bits of a kind are an index into RankCounters::of_kind. `kSend` has the index 11 and `kReceive` the index
+    // 12, which no other kind of operation has.
     static constexpr std::uint8_t kSend = 64 + 11;
     static constexpr std::uint8_t kReceive = 64 + 12;
 
@@ -49,16 +49,16 @@ struct RecordKind {
 ///     0–7    the RecordKind
 ///     8–15   the flags below
 ///     16–23  the status code of the ended operation
-///     24–31  the lap: how often the ring of records was filled. If an older operation's state is stored late in
-///            the same place, its lap differs from the expected lap.
+///     24–31  the lap: how often the ring of records was filled. The lap shows whether this word belongs to the
+///            record's operation, or was stored late for an older operation, whose record was in the same place.
 ///     32–63  the low bits of the batch's position in the process set's log (the list of batches)
 struct RecordState {
     static constexpr std::uint64_t kStarted = 1U << 8U;    ///< the operation is being executed; `started` is valid
     static constexpr std::uint64_t kEnded = 1U << 9U;      ///< `ended` and the status are valid
     static constexpr std::uint64_t kInBatch = 1U << 10U;   ///< the batch's position is valid: the operation is in the
                                                            ///< log
-    static constexpr std::uint64_t kBlocking = 1U << 11U;  ///< a caller was waiting for the operation when it was
-                                                           ///< submitted
+    static constexpr std::uint64_t kBlocking = 1U << 11U;  ///< the call that submitted the operation also waited
+                                                           ///< for its end
     /// all work of the operation was given to a GPU; the operation ends when the GPU has done the work
     static constexpr std::uint64_t kLaunched = 1U << 12U;
     static constexpr unsigned kStatusShift = 16;
@@ -79,8 +79,8 @@ struct RecordState {
 
 /// One record, in one cache line that only its own rank writes. The rank first sets `sequence` to 0, writes the words
 /// after it, and then sets `sequence` to the record's number plus 1. Later the rank writes `started`, `ended` and
-/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says which of the two times
-/// are valid.
+/// `state`, in this order, and leaves `sequence` unchanged. This is safe because `state` says whether `started` and
+/// `ended` are valid.
 ///
 /// All stores are releases and all loads are acquires. So a reader that has seen a word of a newer operation also sees
 /// that `sequence` has changed, and drops the record. Fences are not used, because ThreadSanitizer does not know them.
@@ -122,10 +122,11 @@ struct MessageEnd {
     [[nodiscard]] bool operator==(const MessageEnd&) const = default;
 };
 
-/// The execution of a batch is recorded in parts. An enumerator is the kind of work that a rank did in one part. The
-/// record of a part has the enumerator in place of the DType. The other words of this record:
-/// - `ordinal` is a MessageEnd. Its `peer` is the rank for which this rank waited, and its `tag` is the number of the
-///   task's steps that the part consists of.
+/// The kind of work that a rank did in one part of the execution of a batch. Each part has a record of its own. Some
+/// words of this record have another meaning than in the record of an operation:
+/// - The PartKind is in place of the DType.
+/// - `ordinal` is a MessageEnd. Its `peer` is the rank for which this rank waited, and its `tag` is the number of steps
+///   of the task in this part.
 /// - `size` is the waiting time in ticks.
 /// - `name` is the process set.
 enum class PartKind : std::uint8_t {
@@ -153,8 +154,8 @@ struct GpuPart {
     }
 };
 
-/// A name of a tensor in a process set. The names are in a ring too, so a newer name may have replaced the name of a
-/// record. In that case, `number` differs from the number of the name in the record.
+/// A name of a tensor in a process set. An OperationRecord contains only the number of its name. The names are in a
+/// ring too, so a newer name may have replaced this name. In that case, `number` differs from the number in the record.
 struct alignas(kCacheLine) NameRecord {
     std::atomic<std::uint64_t> number;  ///< the name's number, counted from 1; 0: no name yet, or a name is being
                                         ///< written
@@ -182,8 +183,8 @@ struct alignas(32) KindCounters {
 };
 static_assert(sizeof(KindCounters) == kCacheLine / 2);
 
-/// Counters over the life of the rank, for `rueda top` and for metrics. All stores are relaxed, because a reader uses
-/// each counter by itself: it compares a counter only with an earlier value of the same counter.
+/// Counters over the life of the rank, for `rueda top` and for metrics. All stores are relaxed, because a reader never
+/// combines two counters: it compares a counter only with an earlier value of the same counter.
 struct RankCounters {
     /// The size of the array `of_kind`, whose index is the RecordKind of an operation. The size is a power of two, so
     /// that a mask keeps the index of a damaged record within the array.
@@ -226,7 +227,8 @@ struct alignas(4096) RankRecorder {
     /// 1: a thread of the rank is writing a name. If a second thread wants to write a name at this time, it does not
     /// wait but leaves the name out. The name is then written at its next use.
     std::atomic<std::uint32_t> names_taken;
-    /// one moment in ticks and in nanoseconds, from which TickClock converts times
+    /// The time when the rank began to record, in ticks. `begin_ns` is the same time in nanoseconds. TickClock needs
+    /// both numbers to convert ticks to nanoseconds.
     std::atomic<std::uint64_t> begin_ticks;
     std::atomic<std::int64_t> begin_ns;     ///< CLOCK_MONOTONIC
     std::atomic<std::int64_t> realtime_ns;  ///< the same moment in CLOCK_REALTIME

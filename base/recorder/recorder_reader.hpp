@@ -19,7 +19,7 @@ namespace rueda::base {
 struct RecordedOperation {
     std::uint64_t number = 0;  ///< the record's number among all records of this rank
     std::uint8_t kind = 0;     ///< RecordKind
-    std::uint8_t dtype = 0;    ///< a DType; for a part of an execution instead a PartKind: the kind of work
+    std::uint8_t dtype = 0;    ///< a DType; in the record of a part of an execution: a PartKind
     std::uint8_t reduce_op = 0;
     std::uint8_t status = 0;  ///< an ErrorCode; valid if the operation has ended
     bool is_blocking = false;
@@ -36,15 +36,15 @@ struct RecordedOperation {
     /// and, in place of the tag, the number of the task's steps in this part. These records have no name, no ordinal
     /// and no generation.
     MessageEnd message = {};
-    std::uint64_t bytes = 0;             ///< the size in bytes; for a part of an execution instead the nanoseconds that
-                                         ///< the rank waited during this part
+    std::uint64_t bytes = 0;             ///< the size in bytes; in the record of a part of an execution: the
+                                         ///< nanoseconds that the rank waited in this part
     std::optional<std::uint32_t> batch;  ///< the low bits of the batch's position in the process set's log
     std::int64_t announced_ns = 0;
     std::optional<std::int64_t> started_ns;
     std::optional<std::int64_t> ended_ns;
     bool is_launched = false;  ///< whether the work of the operation was given to a GPU
-    /// The time when a GPU got the operation's work, if the GPU has not finished the work yet. Until this time, the
-    /// rank itself worked on the operation.
+    /// The time when the rank gave the operation's work to a GPU. Has a value only while the GPU has not finished the
+    /// work.
     std::optional<std::int64_t> launched_ns = {};
 
     [[nodiscard]] bool operator==(const RecordedOperation&) const = default;
@@ -107,9 +107,9 @@ class RecorderReader {
 public:
     /// The memory of `recorder` may be mapped read-only.
     explicit RecorderReader(const RankRecorder& recorder) : RecorderReader(recorder, recorder, ClockPair::now()) {}
-    /// Reads `recorder`, but converts times by the clock of another rank of the same host (`clock`) and the moment
-    /// `now`. Two readers with the same clock and moment convert a tick to the same time. Therefore the times of
-    /// several ranks can be compared exactly.
+    /// Reads `recorder`, but converts ticks to times with the start time of another rank's recorder (`clock`, of the
+    /// same host) and with the time `now`. Readers with the same `clock` and `now` convert equal ticks to equal times.
+    /// Therefore the times of several ranks can be compared exactly.
     RecorderReader(const RankRecorder& recorder, const RankRecorder& clock, ClockPair now);
 
     /// Whether the rank has begun to record. If not, there is nothing to read.

@@ -15,8 +15,8 @@ namespace rueda::base {
 ///
 /// Threads: any thread may call announce(), note_name() and set_notes_parts(). Any thread may call announce_message(),
 /// but only one at a time. The thread that drives progress calls start(), end(), end_message() and note_batch().
-/// Another thread may call start(), end(), end_message() or note_batch() only if it ends a failed operation, because in
-/// this case no other thread knows the operation's number.
+/// A different thread may call start(), end(), end_message() or note_batch() only to end a failed operation, because at
+/// that time only this thread knows the operation's number.
 class RecorderWriter {
 public:
     /// Stands for the number of an operation that is not recorded.
@@ -26,7 +26,7 @@ public:
     /// `recorder` may be null.
     explicit RecorderWriter(RankRecorder* recorder) : recorder_(recorder) {}
 
-    /// Writes the clocks. The rank calls this function once, before it records anything.
+    /// Writes the current time of the clocks. The rank calls this function once, before it records anything.
     void begin() const;
     /// Records a process set that the rank belongs to. Only the newest RankRecorder::kSets sets are kept. Threads: any
     /// thread, but only one at a time.
@@ -38,8 +38,8 @@ public:
     /// beginning. Threads: any thread, but only one at a time.
     void note_scope(std::uint64_t name, std::int64_t began_ns, std::int64_t ended_ns) const;
 
-    /// Whether note_part() must be called, that is, whether a timeline is on. The load is relaxed: a batch in progress
-    /// may not see a change at once.
+    /// Whether note_part() must be called, that is, whether a timeline is on. The load is
+    /// relaxed, so a change may take effect only after some parts of a batch in progress.
     [[nodiscard]] bool notes_parts() const {
         return recorder_ != nullptr && recorder_->notes_parts.load(std::memory_order_relaxed) != 0;
     }
@@ -58,8 +58,8 @@ public:
     };
     /// Records a part of the execution of a batch. Threads: the thread that drives progress.
     void note_part(std::int32_t set_id, const Part& part) const;
-    /// Records that a GPU worked on a batch between these times of CLOCK_MONOTONIC. `kind` is the RecordKind of the
-    /// batch's operations. Threads: as for note_part().
+    /// Records that a GPU worked on a batch from `began_ns` to `ended_ns` (times of CLOCK_MONOTONIC). `kind` is the
+    /// RecordKind of the batch's operations. Threads: as for note_part().
     void note_gpu_part(std::int32_t set_id, std::uint8_t kind, GpuPart gpu, std::int64_t began_ns,
                        std::int64_t ended_ns) const;
 
@@ -129,9 +129,9 @@ public:
         }
     }
     /// Records that a GPU has done the work of an operation, or that the operation failed after its launch. If the
-    /// operation succeeded, its recorded end stays the time of the launch. Otherwise operations of one name would
-    /// overlap in a timeline, because the program launches the next operation before the GPU has done the last one. A
-    /// timeline shows the GPU's work in a row of its own.
+    /// operation succeeded, its recorded end stays the time of the launch. The time when the GPU was done would make
+    /// operations of one name overlap in a timeline, because the program launches the next operation before the GPU has
+    /// done the last one. A timeline shows the GPU's work in a row of its own.
     void end_launched(std::uint64_t number, ErrorCode code) const {
         if (OperationRecord* const record = find(number); record != nullptr) {
             const bool keeps_time = code == ErrorCode::ok;
@@ -175,10 +175,10 @@ public:
         record->started.store(started, std::memory_order_release);
         end(*record, record->state.load(std::memory_order_relaxed) | RecordState::kStarted, ended, ErrorCode::ok);
     }
-    /// Records that the program waits for a send or a receive. The send or receive is recorded as blocking only if the
-    /// program started it just before this call, as blocking calls in Python do. Threads: any thread. If another thread
-    /// changes the record's state at the same moment, the bit that this function sets may be lost. Only reports use
-    /// this bit.
+    /// Records that the program waits for a send or a receive. If the program started the send or receive just before
+    /// this call, as a blocking call in Python does, the record gets the bit RecordState::kBlocking. Threads: any
+    /// thread. If another thread changes the record's state at the same time, this bit may be lost, which does little
+    /// harm: only reports use it.
     void note_awaited(std::uint64_t number) const {
         OperationRecord* const record = find(number);
         // relaxed: no other data depend on the bit
@@ -211,7 +211,7 @@ private:
         }
         const std::uint64_t number = recorder_->counters.announced.fetch_add(1, std::memory_order_relaxed);
         OperationRecord& record = place_of(number);
-        // RecorderReader::read() loads all of these words with acquire.
+        // RecorderReader::read() loads all words of the record with acquire.
         record.sequence.store(0, std::memory_order_relaxed);
         record.announced.store(ticks, std::memory_order_release);
         record.ordinal.store(what.ordinal, std::memory_order_release);

@@ -185,7 +185,7 @@ RecordedCounters counters_of(const Json& json) {
     json_fields::read_ns(json, "waited_ns", counters.waited_ns);
     json_fields::read_ns(json, "executed_ns", counters.executed_ns);
     json_fields::read(json, "steps", counters.steps);
-    // A file of an earlier Rueda does not have all of these fields.
+    // A file that an earlier version of Rueda wrote may lack some of the fields that are read with read_if_there().
     const auto read_if_there = [&json](const char* key, std::uint64_t& into) {
         if (json_fields::find(json, key) != nullptr) {
             json_fields::read(json, key, into);
@@ -212,8 +212,9 @@ void check_format(const Json& json) {
     }
 }
 
-/// Takes the operations out of the JSON while the JSON is parsed. The operations are the largest part of a file. A tree
-/// with an object for each of thousands of operations would take more time than everything else.
+/// Takes the operations out of the JSON while the JSON is parsed, so that the tree of the JSON does not contain them. A
+/// file may have thousands of operations. To build a tree with an object for each of them would take more time than
+/// everything else.
 class OperationLists {
 public:
     /// A callback for Json::parse(). Returns false for elements that must not become a part of the tree.
@@ -226,8 +227,9 @@ public:
             try {
                 list_->push_back(operation_of(parsed));
             } catch (const json_fields::Damage& damage) {
-                damage_ = damage;  // take() reports this damage only after it has parsed the head of the file, because
-                                   // the head may show that this is another kind of file
+                // The damage is only noted here, and take() reports it after the whole file was parsed. The head of the
+                // file may show that this is another kind of file, and that is the better error.
+                damage_ = damage;
             }
         }
         return !is_element;
@@ -238,7 +240,7 @@ public:
         if (damage_) {
             throw json_fields::Damage(*damage_);
         }
-        // A file of an earlier Rueda has no list of messages.
+        // A file that an earlier version of Rueda wrote has no list "messages".
         if (!json_fields::array_of(json, "operations").empty() ||
             (json_fields::find(json, "messages") != nullptr && !json_fields::array_of(json, "messages").empty())) {
             throw json_fields::Damage{"an operation is not an object"};

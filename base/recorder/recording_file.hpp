@@ -25,7 +25,7 @@ struct Recording {
     std::string reason;                   ///< why the file was written
     std::int64_t written_ns = 0;          ///< when the file was written
     std::int64_t began_ns = 0;            ///< when the rank began to record
-    std::int64_t realtime_offset_ns = 0;  ///< add this to a time to get CLOCK_REALTIME
+    std::int64_t realtime_offset_ns = 0;  ///< CLOCK_REALTIME minus CLOCK_MONOTONIC
     std::int64_t step = -1;               ///< the training step that the rank began last; -1: it has begun none
     std::string busy;                     ///< the innermost scope (declared activity) of the rank; empty if there was
                                           ///< none

@@ -22,8 +22,8 @@ public:
     void add(std::span<const std::byte> bytes);
     /// Adds the bytes of a number, in little-endian order.
     void add_number(std::uint64_t number);
-    /// Adds the length and the bytes of a text. Two texts therefore give a different checksum than one text that
-    /// consists of both.
+    /// Adds the length and the bytes of a text. Because of the length, the texts "a" and "bc" give a different checksum
+    /// than the texts "ab" and "c".
     void add_text(std::string_view text);
     /// Returns the checksum of everything that was added.
     [[nodiscard]] std::uint64_t value() const;

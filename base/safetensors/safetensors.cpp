@@ -101,7 +101,7 @@ Result<Json> parse_json(std::string_view text) {
     } catch (const Json::parse_error& error) {
         return refuse("the header is not JSON (at its byte {})", error.byte);
     } catch (const Json::out_of_range&) {
-        // For example, 1e999 is valid JSON, but does not fit into a double.
+        // The parser throws this if a number is too large for a double, for example 1e999.
         return refuse("the header holds a number that fits no type; expected whole numbers of at most 64 bits");
     }
 }

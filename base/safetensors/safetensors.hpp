@@ -40,12 +40,12 @@ struct Header {
 /// text. The value has this form: "rueda:xxh3-64 <header> <tensor> <tensor> …". Each checksum is a 64-bit XXH3 as 16
 /// hexadecimal digits.
 ///
-/// <header> covers the metadata, and name, dtype, shape and checksum of every tensor. <header> does not cover the
-/// positions of tensors or the formatting of the JSON, so this checksum stays valid if a program only moves the tensors
-/// in the file. Each <tensor> covers the data of one tensor, in the order of the names.
+/// <header> is the checksum of the header. It covers the metadata, and the name, dtype, shape and checksum of every
+/// tensor. It does not cover the positions of tensors or the formatting of the JSON, so it stays valid if a program
+/// only moves the tensors in the file. Each <tensor> is the checksum of one tensor's data, in the order of the names.
 ///
-/// Both the key and the beginning of the value show that there are checksums. If one of the two is damaged, the other
-/// one reveals the damage.
+/// A reader knows that there are checksums if it finds the key, or a value that begins with kChecksumsMark. So it
+/// notices if one of the two is damaged.
 inline constexpr std::string_view kChecksumsKey = "rueda.checksums";
 inline constexpr std::string_view kChecksumsMark = "rueda:xxh3-64";
 
@@ -56,7 +56,7 @@ inline constexpr std::string_view kChecksumsMark = "rueda:xxh3-64";
 
 /// Sets the position of every tensor. Tensors with larger element types come first; otherwise the given order is kept.
 /// Each tensor is therefore aligned to its element size. Fails if a name is empty, reserved or occurs twice, if
-/// metadata look like checksums, or if an extent is negative.
+/// the metadata contain kChecksumsKey or a value like that of checksums, or if an extent is negative.
 Result<Header> lay_out(std::span<const NamedTensor> tensors, const Metadata& metadata);
 
 /// Returns the header's text, padded with spaces to a multiple of eight bytes. The length of the text does not depend

@@ -12,7 +12,7 @@ namespace rueda::base {
 
 namespace {
 
-/// The header consists of this text, the version, the sender's side, and zeros.
+/// The header that each side sends consists of this text, the version, the sender's side, and zeros.
 constexpr std::string_view kMark = "rueda-proof\n";
 constexpr std::uint8_t kHandshakeVersion = 1;
 constexpr std::size_t kVersionAt = kMark.size();
@@ -40,7 +40,7 @@ std::string handshake_header(HandshakeSide side) {
     return text;
 }
 
-/// Checks the header of the side `expected`.
+/// Checks a header that was received. `expected` is the side that must have sent it.
 Status check_header(std::string_view header, HandshakeSide expected) {
     if (!header.starts_with(kMark)) {
         return failure(ErrorCode::invalid_argument, "it is no process of Rueda");
@@ -71,7 +71,7 @@ std::string derive_secret(std::string_view secret, std::string_view purpose, std
     HmacSha256 hmac(secret);
     hmac.add(kDerivedLabel);
     hmac.add(purpose);
-    hmac.add("\n");  // separates `purpose` from `random`, so that two different pairs never give the same text
+    hmac.add("\n");  // marks the end of `purpose`, so that another `purpose` or `random` always gives another text
     hmac.add(random);
     return std::string(bytes_of(hmac.finish()));
 }
@@ -152,7 +152,8 @@ Status Handshake::check_proof(std::string_view proof) const {
                : failure(ErrorCode::invalid_argument, "it does not know the secret of this job");
 }
 
-/// Computes a code over everything that identifies this handshake. `of` is the side that the code belongs to.
+/// Computes a code over everything that identifies this handshake. The parameter `of` is the side for whose
+/// proof or key the code is.
 Digest Handshake::code(std::string_view label, HandshakeSide of) const {
     const bool is_connecting = side_ == HandshakeSide::connecting;
     HmacSha256 hmac(secret_);
@@ -160,8 +161,8 @@ Digest Handshake::code(std::string_view label, HandshakeSide of) const {
     hmac.add(handshake_header(of));
     hmac.add(nonce_text(is_connecting ? own_nonce_ : other_nonce_));
     hmac.add(nonce_text(is_connecting ? other_nonce_ : own_nonce_));
-    hmac.add(purpose_);  // all parts except the purpose have fixed lengths, so two different handshakes never give the
-                         // same text
+    // All parts except the purpose have fixed lengths, so the texts of two different handshakes always differ.
+    hmac.add(purpose_);
     return hmac.finish();
 }
 

@@ -21,8 +21,8 @@ enum class HandshakeSide : std::uint8_t { connecting = 1, accepting = 2 };
 using Nonce = std::array<std::uint8_t, 32>;
 [[nodiscard]] Result<Nonce> random_nonce();
 
-/// Returns a secret of 256 bits that depends on `secret`, on the purpose, and on `random`, which need not be secret.
-/// Whoever knows only the purpose and `random` cannot compute it. `purpose` must not contain a line break.
+/// Returns a secret of 256 bits that depends on `secret`, `purpose` and `random`. A process that does not know `secret`
+/// cannot compute it, even if it knows `purpose` and `random`. `purpose` must not contain a line break.
 [[nodiscard]] std::string derive_secret(std::string_view secret, std::string_view purpose, std::string_view random);
 
 /// The keys with which the two sides of a proven connection authenticate their messages. Each direction has a key of

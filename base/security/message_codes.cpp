@@ -14,7 +14,7 @@ std::string MessageCodes::next(std::string_view header, std::string_view payload
     ++number_;
     HmacSha256 code = keyed_;
     code.add({number.data(), number.size()});
-    code.add(header);  // the header contains the length of the payload
+    code.add(header);  // contains the length of the payload, so the boundary between the two is clear
     code.add(payload);
     return std::string(bytes_of(code.finish()).substr(0, kBytes));
 }

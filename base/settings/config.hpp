@@ -95,7 +95,7 @@ struct Config {
     double stall_shutdown_seconds = 0;  ///< 0: a stall never ends the job
     bool call_sites = false;
     std::string diagnostics_dir;  ///< empty: no files are written
-    std::uint32_t verify = 0;     ///< compare the results of every n-th allreduce between ranks; 0: no comparison
+    std::uint32_t verify = 0;     ///< n: ranks compare the results of every n-th allreduce; 0: no comparison
     bool check_nan = false;
     StackSignal stack_signal = StackSignal::usr2;
 

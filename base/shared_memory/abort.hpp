@@ -34,17 +34,17 @@ public:
         }
         code_ = static_cast<std::int32_t>(code);
         text_[copy_shortened(text, std::span(text_, kTextBytes - 1))] = '\0';
-        // reason() loads this word with acquire and then reads the text. The store is seq_cst, so that no thread sleeps
-        // through an abort. A thread that goes to sleep first stores in its attention word that it sleeps, and then
-        // calls raised(). So either raised() shows the abort, or the aborting rank sees that the thread sleeps and
-        // wakes it.
+        // reason() loads `state_` with acquire and then reads the text. The store to `state_` is seq_cst, so that no
+        // thread sleeps through an abort. A thread that goes to sleep first stores in its attention word that it
+        // sleeps, and then calls raised(). So either raised() shows the abort, or the aborting rank sees that the
+        // thread sleeps, and wakes it.
         state_.store(kPublished, std::memory_order_seq_cst);
         return true;
     }
 
     struct Reason {
         ErrorCode code = ErrorCode::aborted;
-        std::string_view text;  ///< lies in the AbortBlock's memory; the text does not change after it was published
+        std::string_view text;  ///< points into the AbortBlock, where the text does not change any more
     };
     /// Returns the reason without allocating memory. If raise() is still storing the reason, this function waits only
     /// for a limited time, because a rank that died inside raise() never finishes the store.

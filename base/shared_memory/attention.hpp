@@ -15,7 +15,7 @@ enum class AttentionState : std::uint32_t {
                 ///< operation is pending
     asleep = 1,   ///< some events need not wake the rank: operations are pending, but no caller waits for them
     blocked = 2,  ///< every event must wake the rank at once: a caller waits, or a task is in progress
-    /// the background thread waits, because a batch stays open for a short time so that more operations can join it
+    /// the background thread sleeps for a short time, so that more operations can join the open batch
     holding_back = 3,
 };
 
@@ -23,10 +23,11 @@ enum class AttentionState : std::uint32_t {
 /// of the rank sleep. Two threads may sleep at the same time: a caller that drives progress (steps the rank's tasks),
 /// and the background thread. `state` says which of them must be woken.
 ///
-/// Going to sleep uses Dekker's pattern (both sides write, then read). The sleeping thread writes `state`, then checks
-/// its condition. The publishing thread publishes a change, then reads `state`. All four accesses, including the
-/// publication, are seq_cst. If the publishing thread still reads the old state, it published its change before the
-/// sleeping thread wrote `state`. In that case the sleeping thread's check sees the change.
+/// No change is missed by a thread that goes to sleep, because of Dekker's pattern: both sides write, then read. The
+/// sleeping thread writes `state`, then checks its condition. The publishing thread publishes a change, then reads
+/// `state`. All four accesses, including the publication, are seq_cst. If the publishing thread still reads the old
+/// state, it published its change before the sleeping thread wrote `state`. Then the sleeping thread's check sees the
+/// change.
 ///
 /// A *bell* is a futex with a flag `rung`. This object has one bell for the caller that drives progress, and one for
 /// the background thread. To ring a bell means to wake the thread that sleeps on its futex. Ringing is a system call,
@@ -35,9 +36,9 @@ enum class AttentionState : std::uint32_t {
 ///   its condition. The futex does not let it sleep if the bell was rung after it took the ticket.
 /// - A publishing thread publishes, then sets `rung`, then rings. If it finds `rung` already set, it does not ring.
 ///
-/// Not to ring is safe. If `rung` was set before the sleeping thread clears it, the check after the clearing sees the
-/// publication. Otherwise another publishing thread has set `rung` after the clearing. That thread rings, and its ring
-/// ends the sleep.
+/// A publishing thread that finds `rung` set need not ring. Either `rung` was set before the sleeping thread cleared
+/// it: then the publication also came before the check that follows the clearing, and the check sees it. Or another
+/// publishing thread set `rung` after the clearing: then that thread rings, and its ring ends the sleep.
 ///
 /// Threads: only the thread that holds the rank's progress lock writes `state`. Only the thread that goes to sleep
 /// takes its ticket (the number of wake-ups so far). Any thread may call the other functions.
@@ -47,7 +48,7 @@ public:
     [[nodiscard]] AttentionState state() const {
         return static_cast<AttentionState>(state_.load(std::memory_order_seq_cst));
     }
-    /// Publishing threads read this value by state(). The store and that load are both seq_cst (see the class comment).
+    /// Stores the state, which publishing threads read by state(). Both functions use seq_cst (see the class comment).
     void set(AttentionState state) {
         if (this->state() != state) {
             state_.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);

@@ -43,8 +43,8 @@ public:
         std::array<std::uint64_t, kWords> words{};
         copy_shortened(text, {reinterpret_cast<char*>(words.data()), kBytes - 1});
         const std::uint32_t version = version_.load(std::memory_order_relaxed);
-        // The version changes by an acq_rel read-modify-write instead of a fence, because ThreadSanitizer does not know
-        // standalone fences. read() loads the version both before and after it loads the text.
+        // read() loads the version before and after it loads the text, so the version must change before the text does.
+        // exchange() with acq_rel ensures this order. A fence would do too, but ThreadSanitizer does not know fences.
         version_.exchange(version + 1, std::memory_order_acq_rel);
         for (std::size_t i = 0; i < kWords; ++i) {
             words_[i].store(words[i], std::memory_order_release);
@@ -103,8 +103,8 @@ struct alignas(kCacheLine) RankBlock {
                                                      ///< outside any scope
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
 
-    // The pending send or receive in which a caller of this rank has waited longest. The rank writes this information
-    // only after it has waited for long. Other ranks of the host read it for their stall reports.
+    // The following three members describe the pending send or receive in which a caller of this rank has waited
+    // longest. The rank writes them only after a long wait. Other ranks of the host read them for their stall reports.
     alignas(kCacheLine) SharedText<104> message;
     std::atomic<std::int64_t> message_since_ns{0};
     std::atomic<std::uint64_t> message_kind{0};  ///< what the awaited message is
@@ -112,7 +112,7 @@ struct alignas(kCacheLine) RankBlock {
                                                  ///< message
 };
 
-/// Whether a rank answers when other ranks ask for the stack of its main thread.
+/// Whether a rank can give other ranks the stack of its main thread.
 enum class StackOffer : std::uint32_t {
     none = 0,     ///< stacks are switched off, or the rank has not offered them
     offered = 1,  ///< the rank answers
@@ -152,8 +152,8 @@ struct alignas(4096) ControlBlock {
     std::uint64_t resident_offset = 0;
     std::uint64_t resident_bytes = 0;   ///< size of one rank's region for tensors
     std::uint64_t recorder_offset = 0;  ///< offset of rank 0's RankRecorder; the recorders of the other ranks follow
-    std::uint64_t recorder_bytes = 0;   ///< size of one rank's RankRecorder; 0 for a process set, whose ranks record in
-                                        ///< the job's shared memory
+    std::uint64_t recorder_bytes = 0;   ///< size of one rank's RankRecorder; 0 in the arena of a process set, because
+                                        ///< its ranks record in the arena of the job
 
     AbortBlock<StdAtomics> abort;
     RankBlock ranks[kMaxLocalRanks];
@@ -169,9 +169,9 @@ struct alignas(4096) ControlBlock {
 static_assert(std::is_trivially_destructible_v<ControlBlock>);
 static_assert(std::is_trivially_destructible_v<StackBlock>);
 
-/// The control blocks of the members of a group (the job or a process set) on one host, indexed by member, and the
-/// job's abort block. The control blocks lie in the shared memory of the whole job, which may have more ranks than the
-/// group.
+/// Finds the blocks of the members of a group (the job or a process set) on one host: the RankBlock and the StackBlock
+/// of each member, indexed by member. Also gives access to the job's AbortBlock. All these blocks lie in the shared
+/// memory of the whole job, which may have more ranks than the group.
 class HostBlocks {
 public:
     /// Makes the object for the whole job.

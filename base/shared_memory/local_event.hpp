@@ -20,7 +20,7 @@ public:
     template <class Ready>
     void wait(Ready&& ready, std::chrono::nanoseconds timeout) {
         const std::uint32_t seen = epoch_.load(std::memory_order_seq_cst);
-        // seq_cst, like the load in notify(): either notify() sees this thread, or ready() below sees the change
+        // seq_cst, like the load in notify(): either notify() sees this thread, or the call of ready() sees the change
         sleepers_.fetch_add(1, std::memory_order_seq_cst);
         if (!ready()) {
             Atomics::futex_wait(epoch_, seen, timeout);

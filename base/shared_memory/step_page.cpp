@@ -53,8 +53,8 @@ void StepPage::open(int fd) {
     span_ = memory == MAP_FAILED ? nullptr : static_cast<StepSpan*>(memory);
 }
 
-/// Relaxed stores are enough: the reader reads only after this process has ended, so it sees all writes of this
-/// process.
+/// Relaxed stores are enough: ruedarun reads the step file only after this process has ended, so it sees all writes of
+/// this process.
 void StepPage::begin(std::int64_t step) {
     if (!is_open()) {
         return;

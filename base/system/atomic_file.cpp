@@ -83,7 +83,7 @@ AtomicFile::~AtomicFile() {
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, std::string_view suffix) {
     struct stat existing {};
     if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
-        // `path` is a folder; without this check, only the rename would fail, after all data were written
+        // `path` is a folder. Without this check, the error would come late, from the rename after all writes.
         return file_failure(path, "open", EISDIR);
     }
     std::filesystem::path partial = path;

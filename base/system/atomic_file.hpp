@@ -29,7 +29,7 @@ public:
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
-    /// Overwrites bytes that were already written, beginning at offset `place`.
+    /// Overwrites bytes that were already written. The offset of the first byte in the file is `place`.
     Status rewrite(std::uint64_t place, std::span<const std::byte> bytes);
     /// Completes the file and gives it its name. Nothing may be written afterwards.
     Status commit();

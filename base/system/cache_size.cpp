@@ -14,7 +14,7 @@ namespace rueda::base {
 
 namespace {
 
-/// Returns 0 if the kernel does not report the size of this cache.
+/// Returns the size in bytes of the cache of a level ("2" or "3"), or 0 if the kernel does not report the size.
 std::uint64_t bytes_of_level(const std::string& wanted, const FileReader& read) {
     // The kernel numbers the caches of a core without gaps, so the first missing number ends the loop.
     for (int index = 0;; ++index) {
@@ -44,7 +44,8 @@ CacheSizes cache_sizes(bool has_core_complex, const FileReader& read) {
     if (const std::uint64_t bytes = bytes_of_level("2", read); bytes > 0) {
         sizes.second_level = bytes;
     }
-    // In some virtual machines, the kernel reports the L3 caches of all core complexes as one cache.
+    // In some virtual machines, the kernel reports the L3 caches of all core complexes as one cache. A size that is too
+    // large for one core complex is therefore ignored.
     constexpr std::uint64_t kLargestOfCoreComplex = 128 << 20;
     const std::uint64_t third_level = has_core_complex ? bytes_of_level("3", read) : 0;
     sizes.third_level = third_level <= kLargestOfCoreComplex ? third_level : 0;

@@ -14,7 +14,7 @@ namespace {
 /// One line of /proc/self/mountinfo: "36 35 98:0 /root /mount/point options [optional …] - type source options".
 struct Mount {
     std::string root;   ///< the part of the mounted file system that is visible at the mount point
-    std::string point;  ///< the folder where it is mounted
+    std::string point;  ///< the mount point: the folder where the file system is mounted
     std::string_view type;
     std::string_view super_options;  ///< only in version 1 of control groups: the names of the controllers
 };
@@ -68,8 +68,9 @@ std::optional<std::string> own_group(std::string_view groups, std::string_view c
     return std::nullopt;
 }
 
-/// Returns the part of the group's path below the mount's root. If the mount belongs to another namespace, the group
-/// may lie outside of this root. In that case the result is empty, so that only the mount point is used.
+/// Returns the path of the control group `group` relative to the mount's `root`. If the mount belongs to another
+/// namespace, the group may lie outside of `root`. In that case the result is empty, and the caller uses only the mount
+/// point.
 std::string path_below(const std::string& group, const std::string& root) {
     const std::string prefix = root == "/" ? "" : root;
     const bool shown = group.starts_with(prefix) && (group.size() == prefix.size() || group[prefix.size()] == '/');

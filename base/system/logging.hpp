@@ -59,7 +59,7 @@ public:
     void error(fmt::format_string<Args...> text, Args&&... args) const {
         log(LogLevel::error, text, std::forward<Args>(args)...);
     }
-    /// Logs that the process or the job is about to end. This function only writes the message.
+    /// Logs that the process or the job is about to end. The function does not end them: it only writes the message.
     template <class... Args>
     void fatal(fmt::format_string<Args...> text, Args&&... args) const {
         log(LogLevel::fatal, text, std::forward<Args>(args)...);

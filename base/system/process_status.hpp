@@ -13,8 +13,8 @@ namespace rueda::base {
 struct ProcessStatus {
     char state = '?';  ///< field 3: R, S, D, T, t, Z, X, … (proc(5))
     std::int64_t threads = 0;
-    std::uint64_t start_time = 0;      ///< field 22, in ticks since boot; two processes that had the same pid, one
-                                       ///< after the other, have different start times
+    std::uint64_t start_time = 0;      ///< field 22: start time in ticks since boot; if the kernel uses a pid again,
+                                       ///< the new process has another start time
     std::uint64_t cpu_ticks = 0;       ///< fields 14 and 15: CPU time of all threads
     std::uint64_t resident_pages = 0;  ///< field 24: pages in memory
 

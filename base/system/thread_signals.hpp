@@ -44,7 +44,7 @@ private:
 /// connection that nobody reads any more, the write fails with EPIPE, and the process does not end. The process's
 /// action for SIGPIPE stays as the program has set it. This class is for writes that cannot have MSG_NOSIGNAL: those of
 /// MPI, and those to the standard error. A thread that is started meanwhile also blocks SIGPIPE. Objects may be nested.
-/// Signal handlers may use this class. It keeps errno, and is no cancellation point.
+/// Signal handlers may use this class: it does not change errno, and contains no cancellation point.
 class SigpipeBlocked {
 public:
     /// If `wanted` is false, the object does nothing.

@@ -24,8 +24,8 @@ namespace {
 /// The merger collects its text in memory, and writes it whenever it has this many bytes.
 constexpr std::size_t kMergedTextAtATime = std::size_t{1} << 20U;
 /// After each further 4096 operations, the merger writes the spans that are complete. A span may cover several
-/// operations, for example all operations of a batch. These end together, so usually the merger has read all of them
-/// before it writes their span.
+/// operations, for example all operations of a batch. The operations of a batch end together, so usually the merger
+/// has read all of them before it writes the batch's span.
 constexpr std::uint64_t kOperationsUntilSettled = 4096;
 
 Status check_same_job(const std::vector<PartReader>& parts) {
@@ -153,8 +153,8 @@ private:
         }
         ++totals_.end.operations;
         // Set 0 is the world, so all ranks are its members. The merger keeps an operation of the world in memory until
-        // it has the records of all ranks. The merger does not know the members of other sets, so it keeps the
-        // operations of these sets for a longer time.
+        // it has the records of all ranks. The merger does not know the members of other sets. It therefore cannot tell
+        // when it has all records of their operations, and keeps these operations longer.
         const std::size_t members = record.set_id == 0 ? static_cast<std::size_t>(parts_.front().header().size)
                                                        : std::numeric_limits<std::size_t>::max();
         groups_.add(std::move(operation), members, last_ns_, ready_);
@@ -192,7 +192,7 @@ private:
     const WriteMerged& write_;
     TraceEvents events_;
     OperationGroups groups_;
-    // for each part: the operations of its newest piece that are not merged yet
+    // Contains a queue for each part: the operations of the part's newest piece that are not merged yet.
     std::vector<std::deque<TimelineOperation>> queues_;
     std::vector<OperationGroup> ready_;
     std::string text_;  // the text that is not written yet

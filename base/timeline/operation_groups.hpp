@@ -29,8 +29,8 @@ public:
     /// Releases the groups whose first operation was added before `ns`.
     void release_older(std::int64_t ns, std::vector<OperationGroup>& ready);
     void release_all(std::vector<OperationGroup>& ready);
-    /// Whether this record may belong to an incomplete group. The function compares only the NameKey, so the record
-    /// need not contain the position of its batch.
+    /// Whether an incomplete group may still need this record. The result is true if a group's operation has the same
+    /// NameKey. The record need not contain the position of its batch, because the NameKey does not contain it.
     [[nodiscard]] bool may_await(const RecordedOperation& record) const;
     [[nodiscard]] std::size_t size() const { return held_; }
 

@@ -27,7 +27,8 @@ public:
     [[nodiscard]] Result<std::optional<TimelinePart>> next();
     /// Whether this object has read the event with which the writer ends the file.
     [[nodiscard]] bool has_end() const { return has_end_; }
-    /// Whether the file now ends with the event that marks its end, even if this object has not read that event.
+    /// Whether the file is complete: whether its last event is the one with which the writer ends the file. This
+    /// function looks at the end of the file, even if next() has not come so far.
     [[nodiscard]] bool ends_with_end() const;
 
 private:
@@ -41,8 +42,8 @@ private:
     UniqueFd file_;
     std::size_t piece_bytes_;
     TimelineHeader header_;
-    std::string header_line_;  ///< the line that parse_timeline() expects before the events of each piece
-    std::string text_;         ///< text that was read from the file and is not in a piece yet
+    std::string header_line_;  ///< the file's first line; parse_timeline() needs it before the events of each piece
+    std::string text_;         ///< text that was read from the file, but that next() has not returned yet
     bool is_over_ = false;
     bool has_end_ = false;
 };

@@ -12,8 +12,8 @@ namespace rueda::base {
 
 namespace {
 
-/// Messages that are pending at the same time are drawn in different rows, and so are operations without a name. This
-/// is the maximum number of such rows. If there are not enough rows, the first row is used again.
+/// The largest number of rows for messages, and for operations without a name. Messages (or operations) that are
+/// pending at the same time are drawn in different rows. If there are not enough rows, the first row is used again.
 constexpr std::size_t kMostLanes = 8;
 static_assert(RankRows::kMessages + static_cast<std::int32_t>(kMostLanes) <= RankRows::kGpus);
 
@@ -341,7 +341,7 @@ void RankRows::settle(std::string& text, bool marks_cycles) {
     std::stable_sort(batches_.begin(), batches_.end(),
                      [](const Batch& a, const Batch& b) { return a.begin_ns < b.begin_ns; });
     // If an operation was added to a batch since the last call of settle(), more operations of this batch may follow.
-    // So the batch is kept until the next call.
+    // The batch is therefore kept until the next call of settle().
     std::erase_if(batches_, [&](Batch& batch) {
         if (batch.is_new && batch.position) {
             batch.is_new = false;

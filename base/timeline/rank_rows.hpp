@@ -24,9 +24,9 @@ public:
     static constexpr std::int32_t kScopes = 2;
     static constexpr std::int32_t kWaits = 3;
     static constexpr std::int32_t kBatches = 4;
-    /// this row and some rows after it are for messages, because several messages may be pending at one time
+    /// The first row for messages. Further rows follow it, because several messages may be pending at the same time.
     static constexpr std::int32_t kMessages = 5;
-    /// this row and up to three rows after it are for the rank's GPUs; a rank rarely uses more than one GPU
+    /// The first of the rows for the rank's GPUs. A rank rarely uses more than one GPU.
     static constexpr std::int32_t kGpus = 13;
     static constexpr std::int32_t kFirstName = 16;
     static constexpr std::int32_t kMostNames = 4096;
@@ -83,9 +83,9 @@ private:
     using RowKey = std::tuple<std::int32_t, std::string, std::uint8_t>;  // the key is the process set, the name, and,
                                                                          // if there is no name, the kind
 
-    /// A lane is a row for spans that must not overlap. Finds a lane that is free at `begin_ns`, marks it as taken
-    /// until `end_ns`, and returns its row. If no lane is free, adds a lane with the row that `make_row(index)` makes.
-    /// If no lane may be added, uses the first lane.
+    /// Returns a row for a span from `begin_ns` to `end_ns`. A lane is a row whose spans must not overlap. The function
+    /// takes the first lane that is free at `begin_ns`. If no lane is free, it calls `make_row(index)` for a new lane.
+    /// If there are too many lanes or `may_add` is false, it takes the first lane instead.
     template <class MakeRow>
     [[nodiscard]] static std::int32_t lane_for(std::vector<Lane>& lanes, std::int64_t begin_ns, std::int64_t end_ns,
                                                bool may_add, MakeRow&& make_row);

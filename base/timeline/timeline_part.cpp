@@ -22,7 +22,7 @@ constexpr std::string_view kTimelineFormat = "rueda-timeline";
 constexpr int kTimelineVersion = 1;
 constexpr std::string_view kHeaderName = "rueda_timeline";
 constexpr std::string_view kEndName = "rueda_timeline_end";
-constexpr std::int32_t kMostTimelineRanks = 1 << 20;  // the largest number of ranks, as for the setting RUEDA_SIZE
+constexpr std::int32_t kMostTimelineRanks = 1 << 20;  // the largest value that RUEDA_SIZE may have
 constexpr std::string_view kNegotiate = "NEGOTIATE_";
 
 TimelineHeader header_of(const Json& args) {

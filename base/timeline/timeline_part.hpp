@@ -51,7 +51,7 @@ struct TimelinePart {
     TimelineHeader header;
     bool has_end = false;
     TimelineEnd end;
-    std::vector<std::int32_t> ranks;            ///< the ranks whose rows the file names
+    std::vector<std::int32_t> ranks;            ///< the ranks that have rows in the file
     std::vector<TimelineOperation> operations;  ///< the operations in the order of the file
     std::vector<std::string> others;            ///< the lines of steps, scopes (declared activities) and lost records
 };

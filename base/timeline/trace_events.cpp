@@ -77,7 +77,7 @@ void TraceEvents::add_operation(const TimelineOperation& operation, std::int32_t
     const RecordedOperation& record = operation.record;
     const std::int64_t end = std::max(record.ended_ns.value_or(now_ns), record.announced_ns);
     // `started_ns` is missing if the operation failed before its execution, or if not all ranks announced it. The
-    // clocks of the hosts differ a little, so all times are limited to the time from the announcement to the end.
+    // clocks of the hosts differ a little, so no time may be before the announcement or after the operation's end.
     const std::int64_t started = std::clamp(record.started_ns.value_or(end), record.announced_ns, end);
     const std::int64_t ready = std::clamp(ready_ns, record.announced_ns, started);
     RankRows& rows = rows_of(operation.rank);

@@ -19,11 +19,11 @@ namespace rueda::base {
 /// - NEGOTIATE_ALLREDUCE: from the announcement by this rank until all ranks had announced the operation. If another
 ///   rank announced it last, for example rank 2, this event contains a span "waiting for rank 2".
 /// - ALLREDUCE: from the end of NEGOTIATE_ALLREDUCE until the operation has ended on this rank. This event contains two
-///   spans: QUEUE lasts until this rank started the operation, and EXECUTE is the time after that.
+///   spans: QUEUE ends when this rank starts the operation, and then EXECUTE begins.
 ///
-/// A message has an event "SEND to rank 2" or "RECEIVE from rank 0", from its call to its end. This event contains two
-/// other events: "waiting for rank 2", until this rank knows that rank 2 has called the matching receive or send, and
-/// then TRANSFER.
+/// A message has an event "SEND to rank 2" or "RECEIVE from rank 0". It begins when this rank calls send() or receive()
+/// and ends with the message. It contains two other events. The first one, for example "waiting for rank 2", lasts
+/// until this rank knows that rank 2 has called the matching function. The second one is TRANSFER.
 class TraceEvents {
 public:
     explicit TraceEvents(bool marks_cycles) : marks_cycles_(marks_cycles) {}
@@ -38,7 +38,7 @@ public:
     void add_group(const OperationGroup& group, std::int64_t now_ns, std::string& text);
     /// Adds an event which says that `count` records of this rank were overwritten before they were read.
     void add_lost(std::int32_t rank, std::uint64_t count, std::int64_t now_ns, std::string& text) const;
-    /// Appends the spans that several operations form (batches and waits), if they are complete.
+    /// Appends the complete spans of batches and waits. Such a span covers several operations.
     void settle(std::string& text);
     /// Appends all spans that are not complete yet.
     void finish(std::int64_t now_ns, std::string& text);

@@ -24,7 +24,7 @@ struct TraceEvent {
 /// Appends the event as one line, which ends with a comma.
 void append_event(std::string& text, const TraceEvent& event);
 
-/// Returns the time as JSON; null if there is none.
+/// Returns the number as JSON, or "null" if it has no value.
 [[nodiscard]] std::string number_or_null(const std::optional<std::int64_t>& number);
 
 /// Returns the text as JSON, in quotes. Bytes that are not UTF-8 are replaced.

@@ -19,9 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The tensor of a case on this rank. Element i has the value i mod 7 + 2 * rank before an operation, and i mod 7 +
-/// size − 1 after it. An average of equal values changes nothing, so the result of a loop of averages is the same as
-/// that of a single average.
+/// The tensor of a case on this rank. Element i has the value (i mod 7) + 2 * rank before the first average, and
+/// (i mod 7) + (size − 1) after it. From then on, the ranks have equal values, which further averages do not change.
 struct Tensor {
     std::string name;
     std::byte* data;
@@ -45,7 +44,7 @@ public:
     virtual void run() = 0;
 };
 
-/// The call blocks until the GPU has the result.
+/// Calls Rueda's allreduce(), which blocks until the GPU has the result.
 class Waits final : public Candidate {
 public:
     Waits(const Gpu& gpu, const Tensor& tensor) : gpu_(gpu), tensor_(tensor), slot_(tensor.name + ".waits") {}
@@ -252,7 +251,7 @@ private:
         }
         made.push_back(std::make_unique<Staging>(gpu_, tensor, nullptr));
         auto resident = RegisteredMemory::make(tensor.bytes);
-        std::int32_t have = resident != nullptr ? 1 : 0;  // all ranks must have the same candidates
+        std::int32_t have = resident != nullptr ? 1 : 0;  // 0 if a rank cannot register memory
         rueda::allreduce("bench.have", std::span(&have, 1), {.op = ReduceOp::min});
         if (have != 0) {
             made.push_back(std::make_unique<Staging>(gpu_, tensor, std::move(resident)));
@@ -298,8 +297,8 @@ private:
         return rows;
     }
 
-    /// The last column compares each candidate with the fastest one that moves the tensor through the host's memory
-    /// ("staging").
+    /// Prints the table. Some candidates copy the tensor to the host's memory and back ("staging"). The last column
+    /// compares each candidate with the fastest of these.
     static void print(std::uint64_t bytes, const std::vector<Row>& rows) {
         if (rueda::rank() != 0) {
             return;

@@ -31,11 +31,11 @@ public:
     [[nodiscard]] collectives::cuda::CudaStream make_stream() const;
     void synchronise() const { check(api_.stream_synchronize(stream_), "cuStreamSynchronize"); }
 
-    /// Puts a copy into a stream. Both addresses may be on the GPU or in pinned memory.
+    /// Enqueues a copy in a stream. Each of the two addresses may be on the GPU or in pinned memory.
     void copy(void* to, const void* from, std::size_t bytes, collectives::cuda::CudaStream stream) const;
     void copy(void* to, const void* from, std::size_t bytes) const { copy(to, from, bytes, stream_); }
 
-    /// Puts a kernel into the stream. The kernels are loaded by the first call.
+    /// Enqueues a kernel in this object's stream. The first call of this function loads the kernels.
     template <class Arguments>
     void launch(const ops::cuda::Launch<Arguments>& launch) {
         Arguments arguments = launch.arguments;
@@ -93,15 +93,15 @@ private:
     collectives::cuda::CudaEvent event_ = nullptr;
 };
 
-/// Tensors of small integers, which are exact in every type: element i has the value factor * (i mod 7) + offset. The
-/// factor and the offset must be so small that all values are below 256.
+/// Describes the values of a tensor: element i is factor * (i mod 7) + offset. The factor and the offset must be so
+/// small that all values are below 256. Every type represents such small integers exactly.
 struct Values {
     int factor = 1;
     int offset = 0;
 };
-/// Writes the values to the host's memory.
+/// Fills `memory`, which must be the host's, with `values`.
 void write_values(std::byte* memory, DType dtype, std::uint64_t count, const Values& values);
-/// Returns the number of elements of the host's memory that do not have the values.
+/// Returns how many elements in `memory`, which must be the host's, differ from `values`.
 [[nodiscard]] std::uint64_t count_wrong(const std::byte* memory, DType dtype, std::uint64_t count,
                                         const Values& values);
 

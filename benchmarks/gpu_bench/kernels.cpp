@@ -19,8 +19,8 @@ using ops::cuda::kMostItems;
 
 constexpr std::uint64_t kSources = 16;
 constexpr std::uint64_t kDestinations = 4;
-/// A reduction of 16 tensors reads 16 tensors and writes one, which is 17 in total. The reduction is compared with a
-/// copy that moves the same number of bytes: it reads 8.5 tensors and writes 8.5.
+/// The largest copy that a kernel is compared with moves as many bytes as a reduction of 16 tensors. The reduction
+/// reads 16 tensors and writes one. The copy therefore reads 8.5 tensors and writes 8.5. It needs memory for 9 tensors.
 constexpr std::uint64_t kCopied = 9;
 
 /// A measured kernel. `run` puts launch number j into the stream. Consecutive launches use different memory, so that a
@@ -28,7 +28,7 @@ constexpr std::uint64_t kCopied = 9;
 /// launch number j.
 struct Case {
     std::string name;
-    std::uint64_t bytes;  ///< bytes that a launch must read and write at least
+    std::uint64_t bytes;  ///< the least number of bytes that a launch has to read and write
     std::function<void(std::uint64_t j)> run;
     std::function<std::uint64_t(std::uint64_t j)> wrong;
 };
@@ -59,7 +59,7 @@ private:
     [[nodiscard]] std::byte* destination(std::uint64_t index) const {
         return destinations_.data() + index % kDestinations * size_;
     }
-    /// In every second source, the values are larger by 1 than in the other sources.
+    /// Returns the values of a source tensor. The values of sources with an odd index are larger by 1.
     [[nodiscard]] static Values values_of_source(std::uint64_t index) {
         return {.factor = 1, .offset = static_cast<int>(index % 2)};
     }
@@ -153,7 +153,8 @@ private:
         }
     }
 
-    /// The sum of n tensors. If there is a shift, the destination has another alignment than the sources.
+    /// Measures the sum of n tensors. `shift` moves the destination by some bytes, so that its alignment differs from
+    /// that of the sources.
     void reduce(DType dtype, std::uint64_t n, std::size_t shift) {
         const std::uint64_t count = (size_ - shift) / size_of(dtype);
         const auto run = [=, this](std::uint64_t j) {
@@ -169,8 +170,8 @@ private:
                  run, [=, this](std::uint64_t j) { return wrong_at(destination(j) + shift, dtype, count, sum); }});
     }
 
-    /// Packs as many small tensors as fit into one launch. Either the kernel packs them, or the driver copies each
-    /// tensor separately.
+    /// Measures the packing of as many small tensors as fit into one launch. If `with_kernel` is false, the driver
+    /// copies each tensor separately instead.
     void pack(std::uint64_t bytes, bool with_kernel) {
         // The distance between two tensors is a multiple of the period of the values, and of the alignment of
         // allocations (256).

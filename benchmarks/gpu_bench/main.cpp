@@ -27,7 +27,7 @@ struct Options {
     std::string tensor = "64M";
     double seconds = 0.3;
     int samples = 21;
-    std::vector<int> devices;  ///< the device of each local rank; empty: rueda::local_device() chooses it
+    std::vector<int> devices;  ///< the device of each local rank; if empty, rueda::local_device() chooses
 };
 
 std::uint64_t bytes_of(const std::string& text, std::uint64_t multiple) {

@@ -56,7 +56,7 @@ struct Shape {
     std::size_t destinations;
     Store store;
     std::size_t shift;
-    bool in_place = true;  ///< the first destinations are also sources, as in an allreduce of tensors in shared memory
+    bool in_place = true;  ///< whether destinations are also sources, as in an allreduce in shared memory
 };
 
 void reduce_buffers(benchmark::State& state, const Shape& shape) {

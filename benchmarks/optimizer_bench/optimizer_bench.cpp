@@ -47,9 +47,9 @@ void plain_copy(benchmark::State& state) {
     count_bytes(state, 8);
 }
 
-constexpr std::size_t kLine = 16;    ///< the elements of a cache line
-constexpr std::size_t kAhead = 512;  ///< how far the loops read ahead, in elements, as the optimizers do
-/// A vector type of GCC and clang, which they add with the CPU's vector instructions.
+constexpr std::size_t kLine = 16;    ///< the number of elements in a cache line
+constexpr std::size_t kAhead = 512;  ///< the loops prefetch the element at this distance, as the optimizers do
+/// A vector type. GCC and clang use the CPU's vector instructions to add two values of this type.
 using Line = float __attribute__((vector_size(kLine * sizeof(float)), aligned(sizeof(float)), may_alias));
 
 /// Adds the sums of the arrays in `read` to each of the arrays in `changed`. `count` is a multiple of kLine.
@@ -112,8 +112,8 @@ void register_rule(const std::string& name, const OptimizerRule& rule, void (*to
 
 void register_all() {
     sizes(benchmark::RegisterBenchmark("memcpy", plain_copy));
-    // The last argument is the number of bytes that the rule moves for each parameter: it reads w, g and the state, and
-    // writes w and the state.
+    // The last argument of register_rule() is the number of bytes that the rule moves for each parameter. The rule
+    // reads w, g and the state, and writes w and the state.
     register_rule("sgd", Sgd{}, touch_without_state, 12);
     register_rule("sgd_momentum", Sgd{.momentum = 0.9}, touch_one_state, 20);
     register_rule("adam", Adam{}, touch_two_states, 28);

@@ -38,7 +38,7 @@ double milliseconds_since(Clock::time_point begin) {
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-/// The computation of the layers, which needs its core and no memory outside of the first-level cache.
+/// The simulated computation of the layers. It keeps one core busy, and its data stays in the first-level cache.
 class Computation {
 public:
     void pass() {
@@ -52,7 +52,7 @@ public:
         }
         sink_ = numbers_[0];
     }
-    /// Returns the number of passes that take `ms`, the same on all ranks.
+    /// Returns the number of passes that take `ms` milliseconds on rank 0. All ranks get this number.
     [[nodiscard]] int passes_in(double ms) {
         constexpr int kTrial = 20000;
         compute(kTrial);  // the core reaches its speed

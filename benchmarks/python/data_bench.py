@@ -138,7 +138,7 @@ def read_past_cache(path: str) -> dict:
 
 
 def write_back(path: str) -> None:
-    """Waits until the disk has the whole file."""
+    """Waits until the whole file has been written to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
@@ -147,7 +147,7 @@ def write_back(path: str) -> None:
 def drop_pages(path: str) -> None:
     """Drops the file's pages from the page cache, and checks this at three places."""
     descriptor = os.open(path, os.O_RDONLY)
-    os.fsync(descriptor)  # only clean pages can be dropped
+    os.fsync(descriptor)  # the system drops only pages that are on the disk
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     for part in range(3):
         try:
@@ -167,7 +167,7 @@ def measure_disk(arguments, folder: pathlib.Path, kind: str) -> None:
     path = str(folder / FILES[kind])
     command = [arguments.program, "read", kind, path]
     core = min(os.sched_getaffinity(0))
-    write_back(path)  # otherwise the first direct read would have to write the file back, and would be slower
+    write_back(path)  # otherwise the first direct read would wait for this
     readers = {
         "the disk (O_DIRECT)": lambda: read_directly(path, core),
         "Rueda, pages dropped": lambda: read_cold(command, core),

@@ -173,10 +173,10 @@ def train_with_tensorflow(arguments):
     def train(labels, ids, values):
         with tf.GradientTape() as tape:
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits_of(ids, values))
-            loss = tf.reduce_mean(losses) / size  # the strategy adds up the gradients of the processes
+            loss = tf.reduce_mean(losses) / size  # tf.distribute adds up the processes' gradients
         gradients = tape.gradient(loss, variables)
-        # Equal rows are combined first. Without this, a row that several samples use would be sent several times, and
-        # Adagrad would add up squares of parts.
+        # Several samples may use the same row of the table. The gradients of such a row are first added up. Otherwise
+        # each of them would be sent, and Adagrad would add up the squares of the parts, not the square of the sum.
         rows, places = tf.unique(gradients[0].indices)
         sums = tf.math.unsorted_segment_sum(gradients[0].values, places, tf.size(rows))
         gradients[0] = tf.IndexedSlices(sums, rows, gradients[0].dense_shape)
@@ -202,7 +202,8 @@ def free_port() -> int:
 
 
 def processes_of(library: str, size: int, command: list[str], build: Path) -> list[tuple[list[str], dict[str, str]]]:
-    """Returns the command and the additional environment of each process that starts a job."""
+    """Returns the processes to start for a job of `size` ranks: for each process, its command and the environment
+    variables to add."""
     threads = {"OMP_NUM_THREADS": "1"}
     if library == "rueda":
         return [([str(build / "bin" / "ruedarun"), "--no-mpi", "-np", str(size), *command],

@@ -85,7 +85,7 @@ def train_with_torchrun(checkpoint: pathlib.Path) -> None:
 
 
 def read_step(lines: IO[str]) -> dict[str, float]:
-    """Returns the values of the next line about a step."""
+    """Reads up to the next line that reports a step, and returns the values in this line by name."""
     for line in lines:
         words = line.split()
         if "step" in words and "time" in words:

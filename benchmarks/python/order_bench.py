@@ -27,7 +27,7 @@ import tempfile
 import numpy as np
 
 FIELDS, BATCH = 39, 512
-#: For each arrangement: its title, the files, the options of the pipeline, the number of epochs, and a function for `maps`.
+#: An arrangement has a title, the files, the options of the pipeline, the number of epochs, and a function for `maps`.
 ARRANGEMENTS = {
     "plain": ("parsed in the library, in batches", "train-*.libsvm", {}, 1, None),
     "no-shuffle": ("`shuffle=0`", "train-*.libsvm", {"shuffle": 0}, 1, None),
@@ -56,7 +56,7 @@ def transform_rows(batch: dict) -> None:
 
 
 class Values:
-    """Replaces the column of values that the library's own parser would deliver."""
+    """Stands for the column "value" of a batch, if Python parses the lines instead of the library."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values

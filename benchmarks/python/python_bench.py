@@ -4,10 +4,10 @@
 
 Usage: ruedarun -np 2 python benchmarks/python/python_bench.py
 
-The figures are medians of the slower rank. A barrier precedes each sample of a set of tensors; single operations follow
-each other directly. The rows of one part of the table take turns, so that they are measured under the same conditions.
-The rows named `ctypes` show calls of the C interface that do not go through the package. Their descriptions of tensors
-are created once, before the timing begins.
+The figures are medians of the slower rank. Single operations follow each other directly. If a sample has several
+tensors, a barrier precedes it. The rows of one part of the table take turns, so that they are measured under the same
+conditions. The rows named `ctypes` call the C interface directly, without the package rueda. They create their
+descriptions of tensors once, before the timing begins.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def single_operations(samples: int) -> dict[str, float]:
         "rueda_allreduce by ctypes, name": by_ctypes(one),
     }
     times: dict[str, list[float]] = {row: [] for row in rows}
-    block = 200  # number of operations of one kind before the next kind has its turn
+    block = 200  # after this many operations of one row, the next row has its turn
     for _ in range(samples // block):
         for row, call in rows.items():
             rueda.barrier()

@@ -59,7 +59,7 @@ def main() -> None:
         raise SystemExit("the ranks do not train the same model")
     curves = {}
     for number, (ranks, (losses, auc)) in enumerate(runs.items()):
-        # Each curve is drawn a little above the curve before it. Otherwise they would cover each other.
+        # Each curve is drawn a little above the curve before it. Otherwise the curves would cover each other.
         label = f"{ranks} rank{'s' if ranks > 1 else ''}, AUC {auc:.5f}"
         label += f", lifted by {number * LIFT:.1f}" if number else ""
         curves[label] = [(step, loss + number * LIFT) for step, loss in losses]

@@ -7,7 +7,8 @@
 Without --rate, the producer runs on this host and is reached over the loopback interface. With --rate, producer and
 trainer are on two test hosts (tests/support/hosts, which needs root), and tc limits the link of each host to this rate.
 
-The producers fill worker.empty() and do nothing else. Each round has three measurements, each in new processes:
+The producers only fill the arrays that worker.empty() returns. Each round has three measurements, each in new
+processes:
 
 - bound: two plain Python programs send the same bytes over one TCP connection, from one array into another array.
 - rate: the trainer takes batches as fast as it can. The first batches do not count.

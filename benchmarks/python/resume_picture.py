@@ -16,7 +16,7 @@ from rueda import training
 
 TRAINER = pathlib.Path(__file__).parents[2] / "tests/python/torch/resumed_training.py"
 STEPS, RANKS = 120, 2
-KILLS = ((1, 37, "backward"), (0, 83, "step"))  # rank, step, and part of the step
+KILLS = ((1, 37, "backward"), (0, 83, "step"))  # which rank is killed, in which step, and in which part of the step
 
 
 def run(launcher: str, folder: pathlib.Path, losses: pathlib.Path, *killed: object) -> dict[int, float]:

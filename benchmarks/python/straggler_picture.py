@@ -25,7 +25,7 @@ def train(step: int) -> None:
     waits = []
     for layer in range(6):
         with rueda.timeline_scope("compute"):
-            time.sleep(0.004 + 0.0005 * rueda.rank())  # stands for the computation of a layer
+            time.sleep(0.004 + 0.0005 * rueda.rank())  # simulates the computation of a layer
         waits.append(rueda.allreduce_async(numpy.ones(200_000, numpy.float32), f"layer {layer}"))
     for wait in waits:
         wait.wait()

@@ -48,7 +48,7 @@ def step(tensors: list[numpy.ndarray], compute: float) -> float:
         waits.append(rueda.allreduce_async_(tensor, f"gradient {index}"))
         until += compute / len(tensors)
         while time.monotonic() < until:
-            pass  # stands for the backward pass of a layer
+            pass  # simulates the backward pass of a layer
     for wait in waits:
         wait.wait()
     return time.monotonic() - began

@@ -72,7 +72,7 @@ def rank_of(events: list[dict], rank: int, place, y: float) -> tuple[list[str], 
 
 
 def picture(events: list[dict], ranks: int) -> str:
-    # Calls before the backward pass do not belong to the step.
+    # The picture begins with the backward pass. Earlier events do not belong to the drawn step.
     first = min(event["ts"] for event in events if event["name"] == "backward pass")
     events = [event for event in events if event.get("ts", 0) >= first]
     events = [event for event in events if event.get("cat") in ("scope", "negotiation")]

@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
 SIZES = [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
-#: The number of calls in a block, for tensors of up to SMALL bytes and for larger ones.
+#: A block has CALLS_OF_SMALL calls for tensors of up to SMALL bytes, and CALLS_OF_LARGE calls for larger tensors.
 SMALL, CALLS_OF_SMALL, CALLS_OF_LARGE = 64 << 10, 32, 2
 
 
@@ -49,7 +49,7 @@ class Row:
     call: Callable[[dist.ProcessGroup], object]
     input: torch.Tensor
     output: torch.Tensor
-    share: float = 1.0  # the part of the call's time that is counted
+    share: float = 1.0  # the call's time is multiplied by this factor, for example to get half of a round trip
 
     def prepare(self) -> None:
         """Writes the input of the next call."""
@@ -172,7 +172,7 @@ class ResidentBuckets:
     def __call__(self, _state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         given = bucket.buffer()
         memory = self.memory.get(bucket.index())
-        # DDP divides the parameters into other buckets after the first step.
+        # After the first step, DDP forms new buckets. A bucket may then have another size than before.
         if memory is None or memory.numel() != given.numel():
             memory = self.memory[bucket.index()] = torch.from_numpy(rueda.empty(given.numel(), "float32"))
         memory.copy_(given)

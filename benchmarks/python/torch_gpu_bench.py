@@ -13,10 +13,10 @@ copies the gradients to the host.
 
 For each candidate, the output has the median time of a step on the slowest rank, and the additional
 time compared with steps without communication. "alone" is the time in which rueda.torch reduces the
-same gradients while nothing is computed. The part of this time that does not make the step longer
-is hidden behind the backward pass. One more step is recorded in a timeline: the output says how
-much of the GPU's communication lies before the end of the backward pass. After the last step with a
-model, the parameters of all ranks must be equal for each candidate that communicates.
+same gradients while nothing is computed. If the additional time is shorter than "alone", the
+backward pass hides the rest of the communication. One more step is recorded in a timeline. From it,
+the output says how much of the GPU's communication lies before the end of the backward pass. After
+the last step, each candidate that communicates must have the same parameters on all ranks.
 """
 
 import argparse

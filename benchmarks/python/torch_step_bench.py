@@ -114,7 +114,7 @@ class Candidate(NamedTuple):
     model: Model
     wrapped: Any
     optimizer: torch.optim.Optimizer
-    #: Returns a context manager. All backward passes of a step run inside it, except the last one.
+    #: Returns a context manager for the backward passes of a step. Only the last pass runs outside of it.
     earlier_pass: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
     communicates: bool = True
     #: Whether a step calls zero_grad() of the model. The zero_grad() of Horovod's optimizer accepts no arguments.

@@ -11,9 +11,9 @@ For each way to get the batches there are two measurements, each in a new proces
   longest time that the trainer waited for a batch. It also has the median time in which the trainer then read one number of
   each page of the batch. The first three batches of each worker do not count.
 - rate: the trainer takes batches as fast as it can. The table has the delivered MB/s, measured from the begin of the first
-  producer to the last batch. The table also compares this rate with the rate of the same producers when nobody takes the
-  batches from their process. Producers that fill worker.empty() allocate nothing, so they are compared with producers that
-  fill one array again and again.
+  producer to the last batch. The table also compares this rate with the rate of producers that drop their batches.
+  Producers that fill the arrays of worker.empty() allocate nothing, so they are compared with producers that fill one
+  array again and again.
 
 The ways take turns in each round, so that other work on the machine affects all ways alike. The table has the medians of the
 rounds. If the package of a way is missing, the way is left out, and the output says so. `benchmarks/compare/compare
@@ -81,7 +81,7 @@ def identity(batch):
     return batch
 
 
-# Each way returns an iterable of batches. The trainer looks at batch["image"].
+# Each function in WAYS is a way to get the batches: it returns an iterable of them. The trainer reads batch["image"].
 
 
 def in_process(arguments):
@@ -213,7 +213,7 @@ def measure(arguments) -> dict[str, float]:
     way = WAYS[arguments.one][2]
     skipped = AHEAD * arguments.workers + arguments.workers
     if arguments.what == "full":
-        # The producers together must be twice as fast as the trainer.
+        # A step takes so long that the producers together are about twice as fast as the trainer.
         step = 2 * (arguments.make + 0.05) / (1 if arguments.one == "process" else arguments.workers) + 0.05
         times = take(way(arguments), step)[skipped:]
         waits = [received - asked for asked, received, _, _ in times]
@@ -224,9 +224,9 @@ def measure(arguments) -> dict[str, float]:
     return {"rate": len(times) * MEGABYTES / (times[-1][1] - min(began for *_, began in times))}
 
 
-#: Producers that run without a trainer: their processes drop the batches.
+#: The producers that are measured without a trainer. Their processes make the batches and drop them.
 ALONE = {"alone": batches_of, "alone-reused": batches_in_one_array}
-#: The keys are ways that are not compared with the producers "alone". The values are the producers used instead.
+#: The way "rueda-empty" is compared with the producers "alone-reused", and all other ways with "alone".
 COMPARED_WITH = {"rueda-empty": "alone-reused"}
 
 

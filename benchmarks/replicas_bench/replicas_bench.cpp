@@ -56,7 +56,7 @@ void count_bytes(benchmark::State& state) {
                             static_cast<std::int64_t>(sizeof(float)));
 }
 
-/// `make` creates the LocalReduction from the gradients.
+/// Measures one way to add up gradients. The function `make` returns a LocalReduction, the object for this way.
 template <class Make>
 void reduce_locally(benchmark::State& state, const Make& make) {
     Towers towers(state);

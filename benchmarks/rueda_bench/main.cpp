@@ -54,8 +54,8 @@ std::vector<Case> cases_of(const Options& options) {
                                      Operation::reducescatter, Operation::alltoall, Operation::message},
                                     "operation");
                 c.dtype = named(
-                    dtype,  // only types whose sums are exact, because the benchmark checks sums; sums of 8-bit floats
-                            // are not exact
+                    dtype,  // The benchmark checks sums, so it accepts only types whose sums are exact. It accepts no
+                            // 8-bit floats.
                     {DType::uint8, DType::int8, DType::int16, DType::uint16, DType::int32, DType::uint32, DType::int64,
                      DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64},
                     "dtype");

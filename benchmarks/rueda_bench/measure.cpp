@@ -25,7 +25,7 @@ int expected(const Case& c, const Job& job, std::uint64_t i, std::uint64_t itera
     const std::uint64_t part = c.count() / static_cast<std::uint64_t>(job.size);
     const auto mine = static_cast<std::uint64_t>(job.rank) * part;  // the first index of this rank's part
     switch (c.operation) {
-        case Operation::alltoall:  // the output consists of one part from each rank
+        case Operation::alltoall:  // each rank sent one part of the output
             return value_at(mine + i % part, static_cast<int>(i / part), iteration);
         case Operation::reducescatter:
             i += mine;

@@ -3,7 +3,7 @@
 // Candidates that use MPI: plain MPI, hand-written code in MPI's shared memory, and a lower bound for the time (the
 // "crossing bound").
 
-// The definition leaves out MPI's old C++ interface, which in Open MPI 4 does not compile without warnings.
+// OMPI_SKIP_MPICXX leaves out MPI's old C++ interface, because Open MPI 4's version of it causes compiler warnings.
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 #include <sys/prctl.h>
@@ -126,7 +126,7 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// Buffers of all ranks in a window of shared memory, with a counter for each rank to synchronise.
+/// A window of shared memory with a buffer for each rank. It also has a counter for each rank, for barriers.
 class SharedBuffers {
 public:
     SharedBuffers(const Job& job, std::uint64_t bytes) : job_(job) {
@@ -296,9 +296,9 @@ private:
     std::vector<std::byte> output_;
 };
 
-/// A hand-written program with private buffers, which copies each byte once: the kernel copies between the memory of
-/// two processes (process_vm_readv, process_vm_writev). In a broadcast the root would be idle while the other ranks
-/// read, so it writes the last share of each of their buffers.
+/// A hand-written program with private buffers. It copies each byte once: process_vm_readv and process_vm_writev copy
+/// directly between the memory of two processes. In a broadcast, the other ranks read from the root. So that the root
+/// is not idle meanwhile, it writes the last share of each of their buffers.
 class SingleCopy final : public Candidate {
 public:
     explicit SingleCopy(const Job& job) : job_(job), is_allowed_(probe()) {}
@@ -365,8 +365,8 @@ private:
     }
     /// Returns whether every rank may read the memory of every other rank.
     [[nodiscard]] bool probe() const {
-        // Where Yama restricts ptrace, this call allows all processes of this user to read this process's memory.
-        // Without Yama the call fails, and is not needed.
+        // If Yama restricts ptrace, this call of prctl() allows all processes of this user to read this process's
+        // memory. Without Yama, the call fails, but it is not needed either.
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
         std::byte mine{};
         int allowed = 1;
@@ -410,8 +410,8 @@ private:
 
 /// A lower bound for the time of an allreduce in shared memory, which no allreduce can beat by much. First every rank
 /// writes its own buffer. When all ranks have done this, each rank scales its share of the buffers of all ranks in
-/// place. With buffers of S bytes, each rank thus reads and writes S bytes. Most of these bytes were written by other
-/// cores.
+/// place. With buffers of S bytes, each rank thus reads S bytes, most of which other cores have written, and writes S
+/// bytes.
 class CrossingBound final : public Candidate {
 public:
     explicit CrossingBound(const Job& job) : job_(job) {}

@@ -109,7 +109,7 @@ private:
     std::string text_;
     std::optional<Buffer> buffer_;
     std::optional<TensorSlot> slot_;
-    std::optional<Buffer> output_;  // unused if the output is in the input's memory
+    std::optional<Buffer> output_;  // has no value if the output is in the input's memory
 };
 
 }  // namespace

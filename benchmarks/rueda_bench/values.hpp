@@ -65,15 +65,15 @@ private:
             case DType::bfloat16:
                 return put(to,
                            static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
-            case DType::float8_e4m3fn: {  // exact for integers with at most four significant bits
+            case DType::float8_e4m3fn: {  // This conversion is exact for integers of at most four significant bits.
                 const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
                 return put(to, static_cast<std::uint8_t>(value == 0 ? 0 : (bits >> 20) - ((127U - 7U) << 3)));
             }
             case DType::float8_e5m2:
                 return;  // no benchmark uses this type, because too many of the integers are not exact in it
             case DType::float16: {
-                // For integers below 2048, the exponent (shifted) and the first 10 bits of the fraction are those of
-                // float32.
+                // A float16 has the first 10 bits of the float32's fraction, and an exponent with another offset. For
+                // integers below 2048, this conversion is exact.
                 const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
                 const std::uint32_t half = value == 0 ? 0 : ((bits >> 13) - ((127U - 15U) << 10));
                 return put(to, static_cast<std::uint16_t>(half));

@@ -7,8 +7,8 @@
 namespace rueda::simulator {
 namespace {
 
-/// The bytes of a tensor in a rank's request or in rank 0's response: a name of about 40 bytes, a shape, and fixed
-/// fields.
+/// The number of bytes that describe a tensor in a rank's request or in rank 0's response: a name of about 40 bytes, a
+/// shape, and fixed fields.
 constexpr std::size_t kRequestBytes = 80;
 
 std::uint32_t doublings(std::uint32_t count) { return static_cast<std::uint32_t>(std::bit_width(count - 1)); }
@@ -57,7 +57,7 @@ private:
         const std::uint64_t messages = std::uint64_t{job_.ranks()} * (local_steps_ + remote_steps_);
         result.messages += messages;
         result.bytes += messages * bytes;
-        // All ranks of a host share its outgoing link.
+        // The ranks of a host send at the same time, and share the host's outgoing link.
         const Nanoseconds out = costs_.transfer(bytes * job_.ranks_per_host);
         return local_steps_ * (costs_.send + costs_.receive + costs_.local_latency) +
                remote_steps_ * (costs_.send + costs_.receive + costs_.latency + out);

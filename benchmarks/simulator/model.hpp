@@ -58,8 +58,8 @@ struct Arrivals {
     static constexpr Nanoseconds kBin = 50'000;
 
     std::vector<std::vector<Arrival>> by_host;  ///< each host's arrivals in the order of time
-    std::vector<Nanoseconds> last;              ///< for each tensor: when it is ready on all ranks
-    std::vector<std::uint64_t> counts;          ///< for each bin of time: how many of the ranks' tensors become ready
+    std::vector<Nanoseconds> last;              ///< the time at which each tensor is ready on all ranks
+    std::vector<std::uint64_t> counts;          ///< how many of the ranks' tensors become ready in each bin of time
 };
 
 [[nodiscard]] Arrivals arrivals_of(const Job& job, std::uint32_t step);
@@ -73,8 +73,8 @@ struct StepResult {
     Nanoseconds coordinator = 0;      ///< CPU time of the coordinating node: the root of Rueda's tree, or rank 0 with
                                       ///< Horovod's cycles
     Nanoseconds work = 0;             ///< CPU time of all nodes together
-    std::vector<Nanoseconds> delays;  ///< for each tensor: the time from the moment when it is ready on all ranks
-                                      ///< until all hosts know this; in ascending order
+    std::vector<Nanoseconds> delays;  ///< the delays of all tensors in ascending order; a delay begins when the
+                                      ///< tensor is ready on all ranks, and ends when all hosts know this
     std::uint64_t rounds = 0;         ///< number of cycles or batches
     bool exactly_once = true;         ///< whether every host got each tensor once, and all hosts got the tensors in the
                                       ///< same order
@@ -91,7 +91,7 @@ struct StepResult {
 [[nodiscard]] std::uint32_t depth_of_tree(const Job& job);
 
 /// Simulates Horovod's negotiation: a formula gives the time of each cycle. Every rank takes part in every cycle, and
-/// rank 0 coordinates. A tensor that is in the cache is a bit of a vector.
+/// rank 0 coordinates. The ranks announce a cached tensor by a bit in a bit vector instead of a request.
 [[nodiscard]] std::vector<StepResult> simulate_cycles(const Job& job, const Costs& costs, std::uint32_t steps);
 [[nodiscard]] std::uint32_t depth_of_cycles(const Job& job);
 

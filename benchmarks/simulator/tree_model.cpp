@@ -52,7 +52,7 @@ struct Delivery {
 /// A neighbour in the tree, to which a leader sends messages.
 struct Neighbour {
     std::uint32_t host = 0;
-    Nanoseconds left = 0;  ///< when the last message to this neighbour has left
+    Nanoseconds left = 0;  ///< the time at which the last message to this neighbour has left
 };
 
 /// A leader with one CPU and one outgoing link.
@@ -60,11 +60,11 @@ struct Leader {
     std::unique_ptr<core::TreeNode> node;
     std::vector<Neighbour> neighbours;
     std::vector<Delivery> inbox;
-    Nanoseconds free_at = 0;  ///< when the leader's CPU is free
+    Nanoseconds free_at = 0;  ///< the time from which the leader's CPU is free
     /// The time at which the leader looks for messages next. A message that arrives during other work waits until this
     /// work is done.
     Nanoseconds looks_at = 0;
-    Nanoseconds way_out_at = 0;  ///< when the outgoing link is free
+    Nanoseconds way_out_at = 0;  ///< the time from which the outgoing link is free
     Nanoseconds busy = 0;        ///< CPU time in this step
     std::uint64_t messages = 0;  ///< number of messages sent or received in this step
     std::size_t next_arrival = 0;

@@ -69,9 +69,8 @@ inline constexpr unsigned kEventDisableTiming = 2;  ///< the event records no ti
 inline constexpr unsigned kEventInterprocess = 4;   ///< needs kEventDisableTiming
 inline constexpr unsigned kIpcLazyEnablePeer = 1;
 inline constexpr unsigned kHostPortable = 1;      ///< pinned memory that all contexts may use
-inline constexpr unsigned kRegisterPortable = 1;  ///< for cuMemHostRegister: the pinned memory may be used by all
-                                                  ///< contexts
-inline constexpr int kCaptureNone = 0;            ///< CUstreamCaptureStatus: the stream does not capture
+inline constexpr unsigned kRegisterPortable = 1;  ///< memory that cuMemHostRegister() pins for all contexts
+inline constexpr int kCaptureNone = 0;            ///< a CUstreamCaptureStatus: the stream captures no graph
 inline constexpr int kCaptureActive = 1;
 inline constexpr int kCaptureInvalidated = 2;
 inline constexpr int kCaptureModeGlobal = 0;  ///< CUstreamCaptureMode

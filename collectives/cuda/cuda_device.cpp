@@ -83,8 +83,8 @@ private:
     std::atomic<bool> is_done_{false};
 };
 
-/// The event at the end of measured work. Its two events with a time are destroyed afterwards and do not go back to the
-/// pool, because only a timeline needs such events.
+/// The event at the end of measured work. It also owns two events that record the times at which the work began and
+/// ended. The destructor destroys these two and does not give them back to the pool: only a timeline needs such events.
 class TimedEvent final : public DeviceEvent {
 public:
     TimedEvent(std::shared_ptr<Device> device, TimedBegin begin, CudaEvent measured, DeviceEventPtr end)
@@ -296,15 +296,14 @@ CudaEvent Device::record_timed_event(CudaStream stream) {
     return event;
 }
 
-/// The device may not have reached the event yet. In that case cuEventDestroy() frees the event later.
+/// Destroys the event. If the device has not reached the event yet, cuEventDestroy() frees it later.
 void Device::destroy(CudaEvent event) noexcept { static_cast<void>(api_.event_destroy(event)); }
 
-/// Compares the device's clock with the host's clock: records an event in a stream without other work, and reads the
-/// host's clock before and after it. Later times of the device are measured from this event by cuEventElapsedTime(),
-/// which returns milliseconds as a float. After a minute, the precision of the float is only 4 microseconds, so the
-/// clocks are compared again. If the device or the host is busy, a measurement fails or is imprecise. The next
-/// measurement is then made some time later, because each measurement can cost 20 ms of the thread that drives
-/// progress.
+/// Compares the device's clock with the host's clock. Records an event in a stream without other work, and reads the
+/// host's clock before and after it. cuEventElapsedTime() then measures later times of the device from this event, and
+/// returns milliseconds as a float. After a minute, the precision of the float is only 4 microseconds, so the clocks
+/// are compared again. If the device or the host is busy, the comparison may fail or be imprecise. The function then
+/// pauses before the next comparison, because each one can cost 20 ms of the thread that drives progress.
 void Device::take_reference() {
     constexpr std::int64_t kValidNs = 60'000'000'000;
     constexpr std::int64_t kPreciseNs = 500'000;
@@ -316,7 +315,7 @@ void Device::take_reference() {
     if ((is_valid && round_trip_ns_ <= kPreciseNs) || (last_try_ns_ != 0 && now_ns - last_try_ns_ < pause_ns)) {
         return;
     }
-    constexpr std::int64_t kPatienceNs = 20'000'000;  // the time limit: a device that hangs must not block this thread
+    constexpr std::int64_t kPatienceNs = 20'000'000;  // limits how long a device that hangs blocks this thread
     std::int64_t best_ns = is_valid ? round_trip_ns_ : kPatienceNs;
     while (best_ns > kPreciseNs && base::monotonic_ns() - now_ns < kPatienceNs &&
            try_reference(now_ns + kPatienceNs, best_ns)) {

@@ -81,7 +81,7 @@ public:
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] Kernels& kernels() { return kernels_; }
 
-    /// Records an event at the end of the work in `stream`.
+    /// Records an event behind the work that is now in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
     /// begin_timed() records where measured work begins, and end_timed() records where it ends. If the device cannot
     /// measure at this moment, begin_timed() returns a TimedBegin without an event, and the work is not measured.
@@ -94,12 +94,12 @@ public:
     /// Returns Rueda's own stream, which has the highest priority and does not wait for the legacy default stream. All
     /// communicators of the device use this one stream: NCCL demands an order between the communicators of a device.
     [[nodiscard]] Result<CudaStream> stream();
-    /// Makes another stream with the properties of stream(). It is never destroyed.
+    /// Makes another stream, with the same properties as Rueda's own stream (see stream()). It is never destroyed.
     [[nodiscard]] Result<CudaStream> make_stream();
     /// Records an event at the end of the work in each of Rueda's streams of this device, and adds the events to
-    /// `events`. During the call, `owner` has the turn (take_turn()), because only the owner of the turn may put work
-    /// into the streams. If another owner has the turn, returns false and records nothing. Two threads must not use the
-    /// same `owner` at the same time.
+    /// `events`. Only the owner of the turn may put work into the streams, so the function takes the turn for `owner`
+    /// (take_turn()), and gives it back at the end. If another owner has the turn, returns false and records nothing.
+    /// Two threads must not use the same `owner` at the same time.
     [[nodiscard]] Result<bool> record_all(const void* owner, std::vector<DeviceEventPtr>& events);
 
     /// Takes the turn, which is the right to put work into the stream. A communicator needs the turn from its first
@@ -112,9 +112,9 @@ public:
     /// use it, and only the owner of the turn may call this function. Larger memory replaces smaller memory; the
     /// smaller memory stays allocated, because freeing it would wait for all work of the device.
     [[nodiscard]] Result<DeviceAddress> scratch(std::size_t bytes);
-    /// Fills `bytes` bytes at `to` with a repeated pattern, by work in the stream. `key` names the pattern. `write`
-    /// writes `kPatternBytes` bytes of the pattern, and is called once for each key. Only the owner of the turn may
-    /// call this function.
+    /// Fills `bytes` bytes at `to` with a repeated pattern, by work in the stream. `key` identifies the pattern. The
+    /// function `write` writes `kPatternBytes` bytes of the pattern. It is called once for each key. Only the owner of
+    /// the turn may call fill().
     static constexpr std::size_t kPatternBytes = 4096;
     [[nodiscard]] Status fill(DeviceAddress to, std::size_t bytes, unsigned key,
                               const std::function<void(std::byte* to)>& write);
@@ -123,8 +123,8 @@ public:
     /// Like failure_of(), for a call that failed on `stream`. Returns InvalidArgument if `stream` belongs to the
     /// program and cannot be a stream of this device.
     [[nodiscard]] Status failure_of_stream(const char* call, CudaResult error, CudaStream stream) const;
-    /// Returns the device with the number `ordinal`, which this object opens at the first call. It is needed if the
-    /// null stream of the other device must wait for an event of this device.
+    /// Returns another device of this process, which has the number `ordinal`. The first call opens it. A caller needs
+    /// the other device if that device's null stream must wait for an event of this device.
     [[nodiscard]] Result<std::shared_ptr<Device>> other(int ordinal);
 
 private:

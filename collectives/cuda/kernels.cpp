@@ -74,9 +74,9 @@ const Status& Kernels::load(const Note& note) {
     return loaded_;
 }
 
-/// All functions are looked up at once. A driver that loads lazily copies a kernel to the device in
-/// cuModuleGetFunction(). This call may wait for the device's work (CUDA Programming Guide, "Lazy Loading"). Such a
-/// call must therefore not happen while a kernel of NCCL waits for another rank.
+/// Looks up all functions now, and none later. A driver that loads lazily copies a kernel to the device in
+/// cuModuleGetFunction(), and this function may wait for the device's work (CUDA Programming Guide, "Lazy Loading").
+/// Such a wait must not happen later, while a kernel of NCCL waits for another rank.
 Status Kernels::load_all() {
     if (image_.empty()) {
         return failure(

@@ -45,7 +45,8 @@ public:
     /// kernels, and with Aborted if the driver cannot launch.
     template <class Arguments>
     [[nodiscard]] Status launch(const ops::cuda::Launch<Arguments>& launch, CudaStream stream) {
-        // The driver copies the argument during the call, and does not change it.
+        // The driver copies the argument during the call and does not change it, so the cast that removes const is
+        // harmless.
         return launch_kernel(launch.kernel, launch.geometry, const_cast<Arguments*>(&launch.arguments), stream);
     }
 

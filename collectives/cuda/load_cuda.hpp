@@ -13,8 +13,8 @@ namespace rueda::collectives::cuda {
 /// Returns the address of a library's function, or null.
 using FindFunction = std::function<void*(const char* symbol)>;
 
-/// Fills the table. If the library lacks a function, returns Unsupported with the name of the function and of
-/// `library`, which is a description like "the driver library libcuda.so.1".
+/// Fills the table `api`. If the library lacks a function, returns Unsupported with the function's name and `library`,
+/// a description like "the driver library libcuda.so.1".
 [[nodiscard]] Status fill_cuda_api(CudaApi& api, const std::string& library, const FindFunction& find);
 
 /// Opens NVIDIA's driver and initialises it. Returns Unsupported, with what to do, if the machine has no driver or no

@@ -52,8 +52,8 @@ struct NcclUniqueId {
     char bytes[128];
 };
 
-/// The first fields of ncclConfig_t, as NCCL 2.14 introduced them. NCCL reads no more than `size` bytes and does not
-/// expect fields that are newer than `version` (NCCL, src/init.cc), so newer versions accept this struct, too.
+/// The first fields of ncclConfig_t, as NCCL 2.14 introduced them. Newer versions of NCCL accept this struct, too: they
+/// read only `size` bytes, and expect only the fields that NCCL had at `version` (NCCL, src/init.cc).
 struct NcclConfig {
     static constexpr unsigned kMagic = 0xcafebeef;
     static constexpr unsigned kVersion = 21400;
@@ -64,7 +64,7 @@ struct NcclConfig {
     int blocking = 1;  ///< 0: functions may return kNcclInProgress
 };
 
-/// Lists the functions: F(member, symbol, result and parameters).
+/// Lists the functions of NCCL. The arguments of F are: the table's member, the symbol, and the function's type.
 #define RUEDA_NCCL_FUNCTIONS(F)                                                                                        \
     F(get_version, "ncclGetVersion", NcclResult(int* version))                                                         \
     F(get_unique_id, "ncclGetUniqueId", NcclResult(NcclUniqueId* id))                                                  \
@@ -111,8 +111,7 @@ struct NcclConfig {
       NcclResult(NcclCommunicator communicator, void* memory, std::size_t bytes, void** handle)) \
     F(deregister_memory, "ncclCommDeregister", NcclResult(NcclCommunicator communicator, void* handle))
 
-/// NCCL's functions. All pointers are set, with one exception: those of the memory functions are either all set or all
-/// null.
+/// NCCL's functions. No pointer is null, with one exception: the pointers of the memory functions may all be null.
 struct NcclApi {
 #define RUEDA_NCCL_MEMBER(member, symbol, ...) std::add_pointer_t<__VA_ARGS__> member = nullptr;
     RUEDA_NCCL_FUNCTIONS(RUEDA_NCCL_MEMBER)

@@ -17,7 +17,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/operation.hpp"
 
-/// What librueda.so asks of the plugin librueda_cuda.so, which works with NVIDIA's driver and NCCL.
+/// The interface between librueda.so and its plugin librueda_cuda.so, which works with NVIDIA's driver and NCCL.
 /// docs/design/0020-gpu.md describes the whole path.
 namespace rueda::collectives {
 
@@ -32,9 +32,9 @@ struct DeviceStream {
     void* stream = nullptr;  ///< a CUstream (cudaStream_t); null is the legacy default stream
 };
 
-/// A point in the work of a stream. When the last owner lets go of the event, the device runtime may use it again. This
-/// is allowed while streams still wait for it, because recording an event again does not change earlier waits (CUDA
-/// Driver API, cuStreamWaitEvent).
+/// A point in the work of a stream. When the last owner releases the event, the device runtime may record it again for
+/// other work. Streams may still wait for the event at that time: recording it again does not change earlier waits
+/// (CUDA Driver API, cuStreamWaitEvent).
 ///
 /// Threads: any thread may call any function.
 class DeviceEvent {
@@ -56,15 +56,15 @@ public:
 };
 using DeviceEventPtr = std::shared_ptr<DeviceEvent>;
 
-/// Memory of a device that DeviceRuntime::allocate() gave to the program. When the last owner lets go of it, streams
-/// may still contain work of Rueda. The memory is freed some time after the device has done this work. An operation
-/// owns the memory that it uses, and so does a communicator that has registered it.
+/// Memory of a device that DeviceRuntime::allocate() gave to the program. Its owners are the program, each operation
+/// that uses the memory, and each communicator that has registered it. When the last owner releases the memory, streams
+/// may still contain work that uses it. The memory is freed some time after the device has done this work.
 struct DeviceMemory {
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
     std::int32_t device = -1;
-    bool is_from_nccl = false;  ///< NCCL allocated the memory, so a communicator can register it
-    /// The program has freed the memory. Relaxed accesses are enough: communicators use the flag only to end
+    bool is_from_nccl = false;  ///< true if NCCL allocated the memory; a communicator can then register it
+    /// True after the program has freed the memory. Relaxed accesses are enough: communicators use the flag only to end
     /// registrations, and a communicator that reads an old value ends them later.
     mutable std::atomic<bool> is_given_back{false};
 };
@@ -87,12 +87,13 @@ public:
     [[nodiscard]] virtual Status unpin() = 0;
 };
 
-/// Whether the members of a process set use memory that NCCL allocated, for one tensor. NCCL demands that either all
-/// members pass registered memory to a function, or none (NCCL User Guide, "User Buffer Registration").
+/// Says for one tensor whether the members of a process set use memory that NCCL allocated. NCCL demands that either
+/// all members pass registered memory to a function, or none (NCCL User Guide, "User Buffer Registration").
 enum class NcclMemory : std::uint8_t {
     none,  ///< no member uses such memory
-    all,   ///< all addresses of all members are in memory that NCCL allocated, and have the same offsets there if NCCL
-           ///< needs this
+    /// All members' inputs and outputs are in memory that NCCL allocated. If NCCL requires equal offsets there, the
+    /// offsets are equal on all members.
+    all,
     some,  ///< anything else
 };
 /// The memory of this member's tensor. The value `use` is the same on all members.
@@ -126,7 +127,7 @@ struct DeviceBatch {
 
 /// Resident memory: memory of this rank that the other members of a process set on one host can read and write.
 ///
-/// Threads: the one that drives progress.
+/// Threads: only the thread that drives progress.
 class SharedMemory {
 public:
     virtual ~SharedMemory() = default;
@@ -136,12 +137,13 @@ public:
     };
     /// Allocates a block that begins at a page.
     [[nodiscard]] virtual Result<Block> allocate(std::size_t bytes) = 0;
-    /// Frees a block. No member may use the block any more, except after an abort.
+    /// Frees a block. Unless the job was aborted, no member may still use the block.
     virtual void deallocate(std::byte* memory) noexcept = 0;
-    /// Keeps a block, which is never freed, mapped until the process ends: the driver has pinned it, and a device may
-    /// still use it.
+    /// Keeps a block mapped until the process ends. Call this for a block that cannot be freed, because the driver has
+    /// pinned it and a device may still use it.
     virtual void keep_mapped(std::byte* memory) noexcept = 0;
-    /// Returns the memory of a member in this rank's mapping. Null if the bytes are not in the member's shared memory.
+    /// Returns the address of a member's memory in this rank's mapping. Returns null if the bytes are not in the
+    /// member's shared memory.
     [[nodiscard]] virtual std::byte* of_member(std::uint32_t member, std::uint64_t offset, std::size_t bytes) const = 0;
 };
 
@@ -226,9 +228,9 @@ public:
     [[nodiscard]] virtual Result<bool> is_connected() = 0;
 
     /// Returns Unsupported, with what to do, if the members cannot do the operation with this tensor. This happens if
-    /// NCCL lacks the operation and the setting RUEDA_GPU_PATH allows NCCL only. The result depends only on what is the
-    /// same on all members, and not on addresses. Call this before start(): a task with such a tensor fails. Threads:
-    /// any thread.
+    /// NCCL lacks the operation and the setting RUEDA_GPU_PATH allows NCCL only. The result depends only on values that
+    /// are equal on all members, and not on addresses. Call this before start(): a task with such a tensor fails.
+    /// Threads: any thread.
     [[nodiscard]] virtual Status check(Operation operation, const Segment& segment) const = 0;
     /// Starts `batch`, whose spans must stay valid until the task is done. The task is done when all work has been
     /// given to the device, and the event of end() was recorded after it. The work itself may still run. A communicator
@@ -241,7 +243,7 @@ public:
     virtual void measure(bool /*measures*/) {}
     /// How far the task in progress is.
     [[nodiscard]] virtual LaunchPhase launch_phase() const { return LaunchPhase::launching; }
-    /// In LaunchPhase::waits_for_set: the number of the process set whose batch goes first.
+    /// The number of the process set whose batch goes first. Valid if launch_phase() is LaunchPhase::waits_for_set.
     [[nodiscard]] virtual std::int32_t awaited_set() const { return -1; }
     /// Returns the work that the device executes for the last task that was done.
     [[nodiscard]] virtual DeviceCall last_call() const { return DeviceCall::unknown; }
@@ -251,11 +253,11 @@ public:
     /// continue, or success.
     [[nodiscard]] virtual Status failed() = 0;
     /// Drops the task in progress, if there is one. It will not be stepped again, and the communicator starts no other
-    /// task. Batches of other process sets then do not wait for it.
+    /// task. Batches of other process sets then do not wait for this task.
     virtual void abandon() noexcept {}
-    /// Ends all work that waits for other members. Afterwards the communicator is only destroyed. Does not wait. If
-    /// several communicators of the process fail, abort all of them before you destroy the first. Otherwise the end of
-    /// one communicator can wait for the work of another.
+    /// Ends all work that waits for other members. After this call, only the destructor may be called. Does not wait.
+    /// If several communicators of the process fail, abort all of them before you destroy the first. Otherwise the end
+    /// of one communicator can wait for the work of another.
     virtual void abort() noexcept = 0;
 };
 
@@ -270,32 +272,32 @@ struct TeamTensor {
 struct DeviceTeamPlan {
     std::vector<DeviceStream> replicas{};  ///< the device of each replica, and the stream of the program there
     std::vector<TeamTensor> tensors{};
-    std::size_t summed = 0;       ///< ready() may be called only for the first `summed` tensors
+    std::size_t summed = 0;       ///< how many tensors ready() accepts: the first ones in `tensors`
     ReduceOp op = ReduceOp::sum;  ///< sum or average over the replicas
     double postscale = 1.0;       ///< factor for the sum or the average
 };
 
 /// Adds up and copies tensors among several replicas of a model in one process. Each replica is on a device; several
-/// replicas may be on one device. The object has a stream of its own on each device. No call waits for a device. All
-/// work of the object waits only for events that were recorded before, and never for another process.
+/// replicas may be on one device. The object has a stream of its own on each device. No call waits for a device. The
+/// object's work on the devices never waits for another process, but only for events that were recorded before.
 ///
 /// Threads: any thread may call any function. If a call fails, the contents of the tensors are undefined.
 class DeviceTeam {
 public:
-    /// The object's memory is freed when the devices have done its work.
+    /// The memory of the object is freed after the devices have done the object's work.
     virtual ~DeviceTeam() = default;
     /// The object's stream on the device of replica 0.
     [[nodiscard]] virtual DeviceStream stream() const = 0;
     /// Call this after replica `replica` has put the work that writes `tensor` into its stream. The call for the last
-    /// replica puts the sum into the streams of the object, and returns true. The sum replaces the tensor of replica 0,
-    /// and is there for later work in stream(). If the call fails, it may be repeated.
+    /// replica puts the sum into the streams of the object, and returns true. The sum replaces the tensor of replica 0.
+    /// Work that is put into stream() after this call can read the sum. If the call fails, it may be repeated.
     [[nodiscard]] virtual Result<bool> ready(std::size_t replica, std::size_t tensor) = 0;
     /// Makes the streams of the object wait for all work that is in the streams of the replicas now.
     [[nodiscard]] virtual Status follow() = 0;
     /// Copies the tensor of replica 0 to all other replicas, after the work in stream().
     [[nodiscard]] virtual Status distribute(std::size_t tensor) = 0;
-    /// Makes the streams of all replicas wait for all work that is in the streams of the object now. A sum that is not
-    /// complete is dropped, and begins again with the next ready().
+    /// Makes the streams of all replicas wait for all work that is in the streams of the object now. If ready() was
+    /// called for only some replicas of a tensor, these calls no longer count.
     [[nodiscard]] virtual Status join() = 0;
 };
 
@@ -312,30 +314,32 @@ public:
     /// a graph: a replay of the graph would bypass the order that the ranks have agreed on (the log).
     [[nodiscard]] virtual Result<DeviceEventPtr> record(DeviceStream stream) = 0;
     /// Opens NCCL, if it is not open yet. This takes long, so the program's own thread calls this before the first
-    /// operation of a process set that may use NCCL. The communicators' offers contain the reason of a failure.
+    /// operation of a process set that may use NCCL. If NCCL cannot be opened, the communicators' offers give the
+    /// reason.
     virtual void open_nccl() = 0;
     /// Gets an identifier for a communicator from NCCL, and keeps it for the next communicator in which this rank is
     /// the first member. NCCL may wait for the network meanwhile, so the program's own thread calls this once for each
-    /// process set. If there is no such identifier, the communicator gets one itself, in the thread that drives
+    /// process set. If no identifier was kept, the communicator asks NCCL for one itself, in the thread that drives
     /// progress.
     virtual void prepare_nccl_id() = 0;
     /// Makes a communicator for tensors on the set's device. `host` is the set's communicator for the CPU, which must
-    /// outlive the result. The result uses `host` only while a task of its own is stepped.
+    /// outlive the result. The result uses `host` only while one of the result's own tasks is stepped.
     [[nodiscard]] virtual Result<std::unique_ptr<DeviceCommunicator>> make_communicator(const DeviceSet& set,
                                                                                         Communicator& host) = 0;
 
     /// Returns memory of the host. `device` can copy to and from this memory without making the host wait. When the
-    /// last owner releases the memory, other copies can get it. So release it only when no copy uses it any more.
+    /// last owner releases the memory, it may be used again for other copies. So release it only after all copies that
+    /// use it have ended.
     [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> host_memory(std::int32_t device, std::size_t bytes) = 0;
-    /// Copies between memory of `device` and memory of the host from host_memory(), after the event `after`. Returns
-    /// the event after the copy. If `after` is null, the copy waits only for other copies whose `after` is null. Does
-    /// not wait.
+    /// Copies between memory of `device` and memory from host_memory(). The device begins the copy after the event
+    /// `after`. If `after` is null, the copy waits only for other copies whose `after` is null. Returns the event after
+    /// the copy. This function does not wait.
     [[nodiscard]] virtual Result<DeviceEventPtr> copy(std::int32_t device, std::byte* to, const std::byte* from,
                                                       std::size_t bytes, const DeviceEventPtr& after) = 0;
 
-    /// Allocates memory of `device` for the program. NCCL allocates it if `path` allows NCCL and NCCL has the function
-    /// for that; otherwise the driver allocates it. The contents are undefined. Must not be called by a thread that
-    /// drives progress, because the driver may wait for the device.
+    /// Allocates memory of `device` for the program. NCCL allocates it if `path` allows NCCL, and if this version of
+    /// NCCL can allocate memory. Otherwise the driver allocates it. The contents are undefined. Must not be called by a
+    /// thread that drives progress, because the driver may wait for the device.
     [[nodiscard]] virtual Result<std::byte*> allocate(std::int32_t device, std::size_t bytes, DevicePath path) = 0;
     /// Takes back memory that allocate() returned. Returns false if `memory` is not the beginning of such memory.
     /// Threads: the same as for allocate().
@@ -354,7 +358,8 @@ public:
 };
 
 struct DeviceRuntimeOptions {
-    std::string nccl_library{};  ///< the setting RUEDA_NCCL_LIBRARY: a path; empty: see docs/gpu.md for the search
+    std::string nccl_library{};  ///< the path in the setting RUEDA_NCCL_LIBRARY; if empty, NCCL is searched
+                                 ///< (docs/gpu.md)
     /// The runtime calls this function with a line for the log.
     std::function<void(const std::string& text)> note{};
     /// The runtime calls this function with a warning for the log.

@@ -35,7 +35,7 @@ public:
         }
         return true;
     }
-    /// Whether the last all_done() returned true, or there are no events.
+    /// Returns what the last all_done() found, without asking the driver. True if there are no events.
     [[nodiscard]] bool were_done() const { return done_ >= events_.size(); }
 
 private:

@@ -92,7 +92,7 @@ private:
     std::uint64_t memory_bytes_ = 0;
     std::vector<std::byte*> received_;  // for each host: its partial result of the part that this rank's host combines
     std::vector<std::byte*> numbers_;   // indexed by host: the received dot products
-    std::uint64_t position_ = 0;        // progress of the current phase: an offset in this host's part
+    std::uint64_t position_ = 0;        // how far the current phase has come: an offset in this host's part
     ops::DotProducts products_;
     std::vector<double> dots_;     // dot products, indexed by segment (tensor), then by pair of hosts
     std::vector<double> weights_;  // Adasum weights, indexed by segment (tensor), then by host

@@ -20,9 +20,9 @@ constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 /// the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
-/// The size in bytes of the largest staged element: two int64 values of an exact sum. A compressed double takes four
-/// times as many bytes in shared memory as on the network. The smallest place (buffer for staging) therefore has four
-/// times the size of the largest element.
+/// The size in bytes of the largest staged element: two int64 values of an exact sum. The smallest place (buffer for
+/// staging) has four times this size, because a double that will be compressed takes four times as many bytes in shared
+/// memory as on the network.
 constexpr std::uint64_t kLargestStaged = 16;
 constexpr std::uint64_t kLeastPlace = 4 * kLargestStaged;
 
@@ -53,7 +53,8 @@ void HierarchicalAllreduceTask::plan_cells() {
 }
 
 /// Computes `piece_bytes_`: how many bytes one rank sends to other hosts at one time. Data that will be compressed is
-/// longer before that, and this longer form must also fit into one place (a buffer in shared memory).
+/// longer in shared memory than on the network. It must fit into one place (a buffer in shared memory) in its longer
+/// form, too.
 void HierarchicalAllreduceTask::plan_pieces() {
     staged_ratio_ = 1;
     for (const PartialReduction& reduction : reductions_) {
@@ -175,8 +176,7 @@ bool HierarchicalAllreduceTask::end() {
     return true;
 }
 
-/// Does one action. It tries the most urgent actions first: those for which other ranks wait. Returns false if there
-/// was nothing to do.
+/// Does one action, or returns false if there is nothing to do. Actions for which other ranks wait come first.
 bool HierarchicalAllreduceTask::act() {
     if (is_lane() && pipeline_.step()) {
         last_work_ = StepWork::network;
@@ -230,7 +230,7 @@ void HierarchicalAllreduceTask::stage() {
     for (std::uint32_t lane = 0; lane < staging_.chunk.lanes; ++lane) {
         const Range range = part(staging_, lane);
         if (lane == set_.rank || range.bytes() == 0) {
-            continue;  // this rank combines its own input directly from its own memory
+            continue;  // not staged: this rank combines its own input from its own memory
         }
         std::byte* const place = staged(set_.rank, lane, number);
         chunks_.map_of(staging_.chunk)
@@ -419,8 +419,8 @@ void HierarchicalAllreduceTask::write_output(std::uint32_t segment, std::uint64_
     write_to(batch_.segments[segment].output, segment, begin - keep.begin, result + (begin - offset), end - begin);
 }
 
-/// Writes `bytes` bytes of a result to `output`. `offset` is the position in the output, counted in bytes as they cross
-/// the network (possibly compressed, or as int64 values for exact sums).
+/// Writes `bytes` bytes of a result to `output`. `offset` is the position in the output. It counts bytes in the form in
+/// which they cross the network: elements, compressed elements, or int64 values for exact sums.
 void HierarchicalAllreduceTask::write_to(std::byte* output, std::uint32_t segment, std::uint64_t offset,
                                          const std::byte* result, std::uint64_t bytes) const {
     const PartialReduction& partial = reductions_[segment];

@@ -30,9 +30,9 @@ namespace rueda::collectives {
 /// Between combine and deliver, the piece crosses the network. The two halves of the cells are used independently, so
 /// every phase waits only for earlier pieces, and no circular wait can arise. Tensors in the host's shared memory (the
 /// arena) are not staged: lanes read their inputs and write their results in place. On a host with one rank, nothing
-/// goes through cells. A tensor that will be compressed is not compressed yet in the phases stage and combine, but its
-/// result lies compressed in the cells. All ranges and offsets count the bytes that are sent over the network; for a
-/// compressed tensor, these are the compressed bytes.
+/// goes through cells. A tensor is compressed only when it has been combined. So its inputs lie in the cells
+/// uncompressed, but its result lies there compressed. All ranges and offsets count the bytes that are sent over the
+/// network; for a compressed tensor, these are the compressed bytes.
 ///
 /// A rank that has called join() (Location::absent) stages and fetches nothing. If it is a lane, it still combines the
 /// inputs of the other ranks. If all ranks of its host have called join(), it sends neutral elements.
@@ -84,8 +84,8 @@ private:
     [[nodiscard]] ops::Reduction reduction(std::uint32_t segment) const {
         return batch_.segments[segment].reduction(set_.hosts.size());
     }
-    /// Returns null if the member's input is not in the host's shared memory. In this function and the following ones,
-    /// offsets and bytes count bytes that cross the network.
+    /// Returns null if the member's input is not in the host's shared memory. The arguments `offset` and `bytes` of the
+    /// functions below count bytes as they cross the network.
     [[nodiscard]] const std::byte* resident_input(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool wants_result(std::uint32_t segment, std::uint32_t member) const;
     [[nodiscard]] bool writes_directly(std::uint32_t segment, std::uint32_t member) const;

@@ -9,7 +9,7 @@ namespace rueda::collectives {
 /// Options for how tensors cross between hosts. All ranks must have the same options.
 struct HierarchicalOptions {
     std::uint64_t small_bytes = 64 * 1024;  ///< tensors of at most this many bytes are combined by recursive doubling
-    /// how many bytes a rank sends to other hosts at one time; 0: Rueda chooses
+    /// how many bytes a rank sends to other hosts at one time; if 0, Rueda chooses
     std::uint64_t network_chunk_bytes = 0;
 };
 

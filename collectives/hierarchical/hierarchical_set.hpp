@@ -12,8 +12,8 @@
 
 namespace rueda::collectives {
 
-/// The state that all tasks of a process set on several hosts share. It adds to HostSet (the state for one host) the
-/// hosts of all ranks, and the messages between hosts.
+/// The state that all tasks of a process set on several hosts share. It extends HostSet (the state for one host) by the
+/// hosts of all ranks, and by the messages between hosts.
 ///
 /// A rank's *cells* are its buffers in the host's shared memory. Each kind of task divides this memory in its own way.
 /// Consecutive batches of one kind form a *run*. Within a run, counters of pieces show which part of the cells is free.
@@ -46,8 +46,9 @@ struct HierarchicalSet : HostSet {
             batches_before_run = batches;
         }
     }
-    /// Whether this run may write to the cells (buffers in shared memory). The function acquires what the other ranks
-    /// publish in end_batch(). If it returns true, the other ranks no longer read data of earlier runs.
+    /// Whether this run may write to the cells (buffers in shared memory). True when all ranks have ended the batches
+    /// of earlier runs, and so no longer read data of these runs. This function acquires what end_batch() publishes on
+    /// the other ranks.
     [[nodiscard]] bool run_may_begin() const { return all_reached(&Progress::ended, batches_before_run); }
     /// Ends a batch, in which `pieces` pieces of data went through the cells (buffers in shared memory). Publishes the
     /// end of the batch in a counter, which run_may_begin() on the other ranks loads.
@@ -56,8 +57,8 @@ struct HierarchicalSet : HostSet {
         ++batches;
         publish(mine().ended, batches);
     }
-    /// How many bytes one step moves at most. This is about the size of a chunk within one host. Steps must be short,
-    /// because the engine checks for an abort and steps other tasks only between two steps.
+    /// A step ends when it has moved this number of bytes, which is about the size of a chunk within one host. Steps
+    /// must be short, because the engine checks for an abort and steps other tasks only between two steps.
     static constexpr std::uint64_t kStepBytes = 64 * 1024;
     /// Runs one step of a task. It calls act() repeatedly until `work` reaches kStepBytes or act() finds nothing to do.
     /// Then it calls ended(), which says whether the task is done. act() adds the bytes that it moved to `work`, and

@@ -77,8 +77,8 @@ std::optional<std::uint64_t> LanePipeline::next_in_order(std::uint32_t Slot::*st
         const Slot& candidate = slot(chunk);
         const std::uint32_t phase = candidate.*started;
         const std::uint64_t key = candidate.start + kPhaseDistance * phase;
-        // If an open chunk and a chunk that is not open yet have the same key, the open chunk goes first: its number is
-        // lower.
+        // `first_key` begins with the key of the next chunk that is not open yet. If an open chunk has the same key,
+        // the open chunk goes first, because its number is lower.
         if (phase < candidate.algorithm->phases() && (key < first_key || (!first && key == first_key))) {
             first = chunk;
             first_key = key;

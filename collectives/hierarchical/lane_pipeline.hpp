@@ -21,8 +21,8 @@ namespace rueda::collectives {
 /// **The order of messages.** MPI matches messages between two ranks by their order. All hosts must therefore start
 /// their sends in the same order, and their receives in the same order. Each phase has a key, and phases start in
 /// ascending order of their keys. If two keys are equal, the phase of the lower chunk starts first. Phase s of chunk c
-/// has the key start(c) + kPhaseDistance × s. Each chunk uses one of kSlots slots. start(c) is the lowest number that
-/// is greater than start(c − 1), and greater than all keys of the chunk that used the slot of c before.
+/// has the key start(c) + kPhaseDistance × s. Chunks c and c − kSlots use the same slot. start(c) is the lowest number
+/// that is greater than start(c − 1), and greater than all keys of chunk c − kSlots.
 ///
 /// No circular wait can arise, because chunk c waits only for phases that come earlier in this order. First, it waits
 /// for the end of the chunk that used its slot before. All phases of that chunk have lower keys. Second, each phase of
@@ -65,8 +65,8 @@ private:
         NetworkAllreduce* algorithm = nullptr;
         std::byte* memory = nullptr;
         std::uint64_t start = 0;     // the lowest key of the chunk
-        std::uint32_t receives = 0;  // how many phases of the chunk have their receives started
-        std::uint32_t sends = 0;     // how many phases of the chunk have their sends started
+        std::uint32_t receives = 0;  // the number of phases whose receives were started
+        std::uint32_t sends = 0;     // the number of phases whose sends were started
         bool filled = false;
     };
     [[nodiscard]] Slot& slot(std::uint64_t chunk) { return slots_[chunk % kSlots]; }
@@ -75,7 +75,8 @@ private:
 
     bool open_next();
     /// Returns the open chunk whose next phase comes first in the order of messages. Returns nothing if all phases of
-    /// open chunks were started. Also returns nothing if a phase of a chunk that is not open yet comes first.
+    /// the open chunks were started, or if a chunk that is not open yet comes first. `started` is the counter to use:
+    /// `receives` or `sends`.
     [[nodiscard]] std::optional<std::uint64_t> next_in_order(std::uint32_t Slot::*started) const;
     bool start_receives();
     bool start_sends();

@@ -78,9 +78,9 @@ void LocalExchange::learn() {
     set_.publish(set_.mine().fetched, set_.chunks + 1);
 }
 
-/// Checks the length of a part that rank `from` wrote to shared memory. The length can be any number, because another
-/// process wrote it. This rank knows the lengths of the parts that it receives, and compares `from`'s numbers with
-/// them. All other lengths must not exceed the limit.
+/// Checks the length of a part that rank `from` wrote to shared memory. Another process wrote the length, so it can be
+/// any number. If the part is for this rank, this rank knows the right length, and the two must be equal. The length of
+/// any other part must not exceed a limit.
 bool LocalExchange::can_be(std::uint32_t from, std::uint32_t to, std::uint64_t bytes) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     const std::uint64_t expected = parts_->from[rank_of(from)].bytes();
@@ -104,7 +104,8 @@ Range LocalExchange::piece(Range part, std::uint64_t round) const {
 }
 
 /// Whether this rank may write the next pieces to its cell (its buffer in shared memory). All ranks must have taken the
-/// data that the cell held before. In the first rounds, this data consists of the lengths of the parts.
+/// data that the cell held before. Before the first rounds, the cells hold the lengths of the parts, and all ranks must
+/// have read these.
 bool LocalExchange::may_stage() const {
     const std::uint64_t cells = set_.arena->plan().cells_per_rank;
     return staged_ < rounds_ &&

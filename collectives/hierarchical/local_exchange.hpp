@@ -18,10 +18,11 @@ namespace rueda::collectives {
 class LocalExchange {
 public:
     explicit LocalExchange(HierarchicalSet& set);
-    /// Begins the exchange. The cells (buffers in shared memory) must not hold data that another rank still needs; so
-    /// the batch must begin a run, see HierarchicalSet. `parts` must stay valid until the exchange is done.
+    /// Begins the exchange. The cells (buffers in shared memory) must not hold data that another rank still needs. The
+    /// batch must therefore begin a new run (see HierarchicalSet). `parts` must stay valid until the exchange is done.
     void begin(const PairParts& parts);
-    /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were copied.
+    /// Does one action, and adds the number of bytes that it copied to `work`. Returns false if there was nothing to
+    /// do.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done() const;
     /// How many pieces of data went through shared memory. The number is the same on all ranks of the host.

@@ -64,7 +64,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> memory_;
     std::uint64_t under_way_ = 0;
     Status failure_;
-    Status abandoned_;  // created in advance, because an abort may happen when no memory is left
+    Status abandoned_;  // the failure that abandon() stores; created in advance, because no memory may be left then
 };
 
 }  // namespace rueda::collectives

@@ -15,14 +15,15 @@
 namespace rueda::collectives {
 
 /// An allreduce of one share of a chunk, between hosts. A *lane* is a rank that sends and receives for its host, and
-/// each lane of a host has a share of the chunk. The lanes that take part have the same number on their hosts.
+/// each lane of a host has a share of the chunk. All lanes with the same number, one on each host, reduce their shares
+/// together.
 ///
 /// The allreduce runs in phases, and all hosts have the same number of phases. In each phase a host may send and
 /// receive. The receives of a phase may start before its sends. Messages have no tags, and messages between two ranks
 /// are matched by their order. If a caller runs several allreduces at once (LanePipeline), it must start their phases
 /// in the same order on all hosts.
 ///
-/// A buffer whose send was started is not written again before the next begin().
+/// After the send of a buffer was started, nothing is written to this buffer until the next begin().
 ///
 /// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class NetworkAllreduce {

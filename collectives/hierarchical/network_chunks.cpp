@@ -11,20 +11,23 @@ namespace rueda::collectives {
 namespace {
 
 /// By default, one rank's share of a chunk has 32 KiB for each host (kOfEachHost), but not less than kSmallestChosen
-/// and not more than kLargestChosen. A host sends the part for each host as one message. MPI sends a message of 32 KiB
-/// without asking the receiver. If a message over TCP has more than 64 KiB, Open MPI first asks the receiver, and the
-/// receiver answers only when it next calls MPI. With two hosts, the default is 64 KiB. Shares of 128 KiB and of 512
-/// KiB were compared with this default (2026-11-22, 16 MiB, test hosts). On a link of 40 Gbit/s, the allreduce took 2.2
-/// times as long with 128 KiB, and 1.6 times as long with 512 KiB. On a link of 1 Gbit/s, it took 7 % longer with
-/// either size, because of the first and the last chunk. kLargestChosen limits the memory: for each chunk in progress,
-/// a lane needs memory for three shares of a chunk.
+/// and not more than kLargestChosen. kLargestChosen limits the memory: for each chunk in progress, a lane needs memory
+/// for three shares of a chunk.
+///
+/// The 32 KiB for a host are one message. MPI sends a message of this size without asking the receiver. Over TCP, Open
+/// MPI asks the receiver before it sends more than 64 KiB, and the receiver answers only when it next calls MPI.
+///
+/// With two hosts, the default is 64 KiB. Shares of 128 KiB and of 512 KiB were compared with this default (2026-11-22,
+/// 16 MiB, test hosts). On a link of 40 Gbit/s, the allreduce took 2.2 times as long with 128 KiB, and 1.6 times as
+/// long with 512 KiB. On a link of 1 Gbit/s, it took 7 % longer with either size, because of the first and the last
+/// chunk.
 constexpr std::uint64_t kSmallestChosen = 64 * 1024;
 constexpr std::uint64_t kLargestChosen = 512 * 1024;
 constexpr std::uint64_t kOfEachHost = 32 * 1024;
 
 /// The smallest useful share of a chunk for one rank, in bytes. A chunk of B bytes is therefore divided between at most
-/// ⌈B / kLeastOfLane⌉ ranks of a host. For smaller shares, an additional message would take more time than sending the
-/// bytes in an existing message.
+/// ⌈B / kLeastOfLane⌉ ranks of a host. With smaller shares, the time for an additional message would be longer than the
+/// time for its bytes in an existing message.
 constexpr std::uint64_t kLeastOfLane = 4 * 1024;
 
 constexpr std::uint64_t down_to_lines(std::uint64_t bytes) {
@@ -41,14 +44,14 @@ std::uint32_t NetworkChunks::doubling_rooms(std::uint32_t hosts) {
 
 NetworkChunks::NetworkChunks(std::uint32_t hosts, std::uint32_t lanes, const HierarchicalOptions& options)
     : lanes_(lanes),
-      // With one host there is no partner for recursive doubling.
+      // With one host, recursive doubling has no partner, so no tensor counts as small.
       small_bytes_(hosts > 1 ? options.small_bytes : 0) {
     const std::uint64_t chosen = std::clamp(hosts * kOfEachHost, kSmallestChosen, kLargestChosen);
     const std::uint64_t wanted = options.network_chunk_bytes != 0 ? options.network_chunk_bytes : chosen;
     large_share_ = down_to_lines(std::min<std::uint64_t>(wanted, Transport::kMostBytes / 4));
     const std::uint32_t rooms = doubling_rooms(hosts);
-    // The memory for the partial results, for the data that all other hosts send for one part, and for the results.
-    // Each part is rounded up to a cache line.
+    // `large` is the memory for the partial results, for the data that the other hosts send for one part, and for the
+    // results. Each part is rounded up to a cache line.
     const std::uint64_t large = 3 * large_share_ + hosts * base::kCacheLine;
     // In recursive doubling, a host sends whole chunks, not parts of a chunk.
     small_share_ = std::min({large_share_, down_to_lines(large / rooms), kOfEachHost});

@@ -20,12 +20,11 @@ namespace rueda::collectives {
 /// An average of integers divides the exact sum, which can be larger than the dtype allows. Its elements are therefore
 /// sent as *words*: int64 values that are added (ops/exact_sums.hpp).
 ///
-/// After a host has combined its inputs, it compresses a tensor to 16 bits per element; the result is expanded when it
-/// is written. `between` and `last` expand such elements to the tensor's own dtype, combine them, and round the result
-/// to 16 bits again. The divisor of an average is applied to the partials, so that the partials fit into the 16-bit
-/// range whenever the average fits. Postscale is applied after the result was expanded to the tensor's dtype
-/// (`expanded_by`). A user can therefore move small values into the range of float16 by prescale, and back by
-/// postscale.
+/// If a tensor is compressed, a host rounds its partial to 16 bits per element. To combine partials, the reductions
+/// `between` and `last` expand them to the tensor's own dtype, and round the result to 16 bits again. The final result
+/// is expanded when it is written to the outputs, and postscale is applied then (`expanded_by`). The divisor of an
+/// average is applied to the partials, so that the partials fit into the 16-bit range whenever the average fits. A user
+/// can therefore move small values into the range of float16 by prescale, and back by postscale.
 struct PartialReduction {
     ops::Reduction within;   ///< combines the inputs of one host's ranks, in rank order
     ops::Reduction between;  ///< combines partials into another partial

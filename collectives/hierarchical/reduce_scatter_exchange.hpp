@@ -8,10 +8,10 @@
 
 namespace rueda::collectives {
 
-/// Reduce-scatter + allgather, for large tensors. Every host combines one part of the data. In phase 0, all other hosts
-/// send this host their partial results of its part. The host combines them in the order of the hosts. In phase 1 it
-/// sends the result to all other hosts. For h hosts and S bytes, each host sends and receives 2(h−1)/h × S bytes, in
-/// two steps.
+/// Reduce-scatter + allgather, for large tensors. Every host combines one part of the data. In phase 0, each host
+/// receives the other hosts' partial results of its part, and combines them in the order of the hosts. In phase 1, it
+/// sends the combined part to all other hosts. For h hosts and S bytes, each host sends and receives 2(h−1)/h × S
+/// bytes, in two steps.
 ///
 /// The memory has three areas, one behind the other:
 ///     - this host's partial results, ordered by host

@@ -12,8 +12,8 @@ namespace rueda::collectives {
 
 /// Exchanges the parts of an alltoall between ranks of different hosts, directly from rank to rank, in chunks. Every
 /// rank sends to the ranks after it and receives from the ranks before it, the nearest first. No circular wait can
-/// arise. Consider the nearest pair that is not finished: both its ranks have finished all nearer pairs, so this pair
-/// can continue.
+/// arise. Of all pairs of ranks that still exchange data, the nearest pair can always continue, because both ranks of
+/// this pair have finished all nearer pairs.
 ///
 /// Threads: only the thread that steps this rank's tasks ("drives progress") may call these functions.
 class RemoteExchange {
@@ -21,7 +21,8 @@ public:
     explicit RemoteExchange(HierarchicalSet& set);
     /// `parts` must stay valid until the exchange is done.
     void begin(const PairParts& parts);
-    /// Does one action; returns false if it could do nothing. `work` grows by the bytes that were copied.
+    /// Does one action, and adds the number of bytes that it copied to `work`. Returns false if there was nothing to
+    /// do.
     bool act(std::uint64_t& work);
     [[nodiscard]] bool is_done();
 

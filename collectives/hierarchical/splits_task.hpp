@@ -29,7 +29,7 @@ private:
     HierarchicalSet& set_;
     std::span<const std::int64_t> to_;
     std::span<std::int64_t> from_;
-    std::byte* memory_ = nullptr;    // first the numbers to send, indexed by rank, then the received numbers
+    std::byte* memory_ = nullptr;    // the numbers to send, and behind them the received numbers; both indexed by rank
     std::vector<Message> sends_;     // indexed by rank
     std::vector<Message> receives_;  // indexed by rank
     std::uint32_t received_ = 0;     // the number of ranks whose numbers have arrived

@@ -11,7 +11,7 @@ namespace {
 
 /// The size in bytes of a chunk, which crosses between hosts at one time. A link of 1 Gbit/s carries a chunk in a
 /// millisecond. If hosts pass a tensor on in a chain, each host of the chain adds this time to the delay of the first
-/// chunk. Smaller chunks would make this delay shorter.
+/// chunk. With larger chunks, the delay would be longer.
 constexpr std::uint64_t kChosenChunk = 128 * 1024;
 
 }  // namespace

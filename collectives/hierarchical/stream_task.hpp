@@ -63,9 +63,9 @@ private:
     [[nodiscard]] std::uint64_t bytes_of_piece(const Cursor& cursor) const;
     void next_chunk(Cursor& cursor) const;
     void next_piece(Cursor& cursor) const;
-    /// go_to_own() and go_to_crossing() move the cursor forward to the next suitable piece. If the piece at the cursor
-    /// is suitable, the cursor stays. A piece is suitable for go_to_own() if this rank owns the piece's stream. It is
-    /// suitable for go_to_crossing() if this rank owns the stream and also needs a buffer for it.
+    /// go_to_own() moves the cursor forward to the next piece whose stream this rank owns. go_to_crossing() moves it
+    /// forward to the next such piece for which this rank also needs a buffer (crosses()). If the piece at the cursor
+    /// is already such a piece, the cursor stays.
     void go_to_own(Cursor& cursor) const;
     void go_to_crossing(Cursor& cursor) const;
     [[nodiscard]] std::uint64_t number_of(const Cursor& cursor) const { return set_.chunks + cursor.number; }
@@ -111,8 +111,8 @@ private:
     // Indexed by owner: how many pieces this rank has taken from the owner's buffers in shared memory.
     std::array<std::uint64_t, base::kMaxLocalRanks> pieces_of_{};
     std::uint64_t own_pieces_ = 0;  // how many pieces this rank has put into its buffers in shared memory
-    // Indexed by this rank's cells (buffers in shared memory). An element is one more than the number of the piece in
-    // the cell; it is 0 if the cell was not used in this run. The number counts the pieces of all batches of the run.
+    // Indexed by this rank's cells (buffers in shared memory). An element is the number of the piece in the cell, plus
+    // 1, or it is 0 if the cell was not used in this run. Pieces are numbered over all batches.
     std::vector<std::uint64_t> held_;
     ops::Store store_ = ops::Store::cached;
     std::uint64_t work_ = 0;  // bytes moved in this step

@@ -36,8 +36,8 @@ void send_to_all(Stream& stream, const Hosts& hosts) {
 }
 
 /// Returns true if a chain of hosts is faster than a binomial tree. In a chain of h hosts, the last host finishes later
-/// than the second host, by the time for h − 2 chunks. In a binomial tree, the root's link carries the whole tensor
-/// ⌈log₂ h⌉ times.
+/// than the second host: the delay is the time for h − 2 chunks. In a binomial tree, the root's link carries the whole
+/// tensor ⌈log₂ h⌉ times.
 bool goes_in_a_chain(std::uint64_t bytes, std::uint32_t hosts, std::uint64_t chunk_bytes) {
     return hosts > 2 && (std::bit_width(hosts - 1) - 1) * bytes > (hosts - 2) * chunk_bytes;
 }

@@ -23,15 +23,15 @@ struct Stream {
     /// The whole input, if the source is on this host and its tensor lies in the host's shared memory; otherwise null.
     const std::byte* resident = nullptr;
 
-    // `from` and `to` are set only if this rank owns the stream.
+    // `from` and `to` have a meaning only if this rank owns the stream.
     std::uint32_t from = 0;         ///< the rank that sends the stream to this rank; on the source, the source itself
     std::vector<std::uint32_t> to;  ///< the ranks to which this rank sends the stream, in the order of sending
 };
 
-/// Returns the streams of a batch, except empty streams. They are the same on all ranks, except for the fields about
-/// this host. In an allgather the source sends to the owners on all hosts. In a broadcast the owners form a tree, and
-/// the tensor's size determines its shape. For small tensors the tree is binomial, which needs the fewest steps. For
-/// large tensors it is a chain of the hosts, which keeps all links busy.
+/// Returns the streams of a batch, except empty streams. All ranks get the same streams; only the fields about this
+/// host and this rank differ. In an allgather the source sends to the owners on all hosts. In a broadcast the owners
+/// form a tree, and the tensor's size determines its shape. For small tensors the tree is binomial, which needs the
+/// fewest steps. For large tensors it is a chain of the hosts, which keeps all links busy.
 [[nodiscard]] std::vector<Stream> streams_of(const Batch& batch, const HierarchicalSet& set, std::uint64_t chunk_bytes);
 
 }  // namespace rueda::collectives

@@ -17,7 +17,7 @@
 namespace rueda::collectives {
 
 /// Collectives over the ranks of one host, through their shared memory. The ranks are processes, or threads of one
-/// process. Threads: one at a time, namely the thread that drives progress (see Communicator).
+/// process. Threads: only the thread that drives progress may call the functions (see Communicator).
 class HostCommunicator final : public Communicator {
 public:
     explicit HostCommunicator(std::shared_ptr<Arena> arena);

@@ -37,7 +37,7 @@ CallWatch::CallWatch(MpiCallRules rules, const char* call, std::chrono::millisec
     try {
         thread_ = std::thread([this] { watch(); });
     } catch (const std::system_error&) {
-        // The system allows no further thread. The MPI call then runs without a watch, because it may still succeed.
+        // The system allows no further thread. The MPI call may still succeed, so it is made without a watch.
     }
     pthread_sigmask(SIG_SETMASK, &saved, nullptr);
 }

@@ -34,7 +34,7 @@ private:
     const char* const call_;
     const std::chrono::milliseconds timeout_;
     std::mutex mutex_;
-    // watch() waits on it; the destructor notifies it when the MPI call has returned
+    // watch() waits on this condition variable. The destructor notifies it when the MPI call has returned.
     std::condition_variable returned_;
     bool has_returned_ = false;  // protected by mutex_
     std::thread thread_;

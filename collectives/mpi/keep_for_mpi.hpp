@@ -25,7 +25,7 @@ void keep_for_mpi(std::unique_ptr<T, Deleter> memory) noexcept {
         static auto* const list = new std::vector<decltype(memory.release())>;
         list->push_back(kept);
     } catch (const std::bad_alloc&) {
-        return;  // no memory to extend the list; the memory of the request is not freed in this case either
+        return;  // There was no memory to extend the list. The memory of the request stays allocated in this case, too.
     }
 }
 

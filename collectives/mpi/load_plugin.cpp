@@ -48,8 +48,7 @@ std::vector<std::string> mpi_libraries() {
     return libraries;
 }
 
-/// Calls MPI_Initialized of a library that can be any MPI. This is possible because the function has the same type in
-/// every MPI.
+/// Calls MPI_Initialized in a library, which can be any MPI: the function has the same type in every MPI.
 LoadedMpi look_into(void* library) {
     using Initialized = int (*)(int*);
     const auto initialized = reinterpret_cast<Initialized>(::dlsym(library, "MPI_Initialized"));
@@ -71,7 +70,7 @@ void make_global(MpiAbi abi) {
         void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
         if (library != nullptr && look_into(library).abi == abi) {
             static_cast<void>(
-                // the reference is never given back, because MPI cannot be unloaded
+                // The reference that dlopen() adds is never given back, because MPI cannot be unloaded.
                 ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL));
         }
     }

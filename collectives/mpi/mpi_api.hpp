@@ -24,11 +24,11 @@ namespace rueda::collectives {
 
 /// The state of a message.
 struct MpiMessage {
-    /// whether the message was sent, received or cancelled; its request then does not exist any more
+    /// Whether the message was sent, received or cancelled. If so, its request does not exist any more.
     bool complete = false;
     bool truncated = false;  ///< whether the message was longer than the memory for it
     bool cancelled = false;  ///< whether the receive was cancelled before a message arrived
-    /// number of received bytes; if the message was truncated, its whole length (if MPI reports it)
+    /// Number of received bytes. For a truncated message, this is its whole length, if MPI reports the length.
     std::size_t bytes = 0;
 };
 
@@ -40,7 +40,7 @@ struct MpiEnvelope {
 };
 
 /// The MPI calls that Rueda makes. Each has its own function, so that a test can replace MPI. A failure contains the
-/// name of the call and MPI's text. Threads: as the thread level of MPI allows.
+/// name of the call and MPI's text. Threads: those that the thread level of MPI allows.
 class MpiApi {
 public:
     virtual ~MpiApi() = default;
@@ -92,7 +92,7 @@ public:
     [[nodiscard]] virtual Result<MPI_Request> ibroadcast(std::span<std::byte> bytes, int root,
                                                          MPI_Comm communicator) = 0;
     [[nodiscard]] virtual Result<MPI_Request> ibarrier(MPI_Comm communicator) = 0;
-    /// `all` has one number for each rank. `*mine` gets the sum of the numbers that all ranks have for this rank.
+    /// `all` contains one number for each rank. `*mine` gets the sum of the numbers that all ranks pass for this rank.
     [[nodiscard]] virtual Result<MPI_Request> isum_scatter(const std::uint32_t* all, std::uint32_t* mine,
                                                            MPI_Comm communicator) = 0;
     /// Returns true once the request is complete. Afterwards the request must not be used any more.

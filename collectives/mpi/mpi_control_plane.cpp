@@ -333,8 +333,8 @@ private:
     }
 
     /// Waits until all messages of all ranks have arrived. First, the ranks tell each other how many messages they
-    /// sent. Without this wait, a message could arrive after its receiver has freed the communicator, and MPI could
-    /// deliver it in a later communicator with the same number.
+    /// sent. Without this wait, a rank could free the communicator before a message to this rank has arrived. MPI could
+    /// then deliver the message in a later communicator with the same number.
     Status end_messages() {
         operation_ = "shutdown";
         const Clock::time_point begin = Clock::now();
@@ -627,7 +627,7 @@ Result<OpenedMpi> open_mpi_control_plane(std::shared_ptr<MpiApi> mpi, const MpiC
     }
     auto plane = std::make_unique<MpiControlPlane>(std::move(mpi), options, chunk_bytes);
     if (Status status = plane->open(); !status.is_ok()) {
-        // If the requested job was invalid, or the ranks requested different jobs, MPI is unharmed and can be used
+        // If the requested job was invalid, or the ranks requested different jobs, MPI still works and can be used
         // again. After any other failure, MPI is neither used nor finalised.
         const bool is_as_before = status.code() == ErrorCode::invalid_argument || status.code() == ErrorCode::mismatch;
         owner.finalize_at_exit = is_as_before && options.finalize == MpiFinalize::at_exit;

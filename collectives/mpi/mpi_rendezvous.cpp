@@ -262,8 +262,8 @@ private:
 };
 
 /// The work of every other member. It answers the lowest member's questions until it gets the verdict or its deadline
-/// passes. It even answers questions that are older than this rendezvous, because only the lowest member knows which
-/// question is the current one.
+/// passes. It also answers questions of earlier rendezvous, because only the lowest member knows which question is the
+/// current one.
 class OtherMember final : public Rendezvous {
 public:
     OtherMember(MpiApi& mpi, RendezvousPlan plan, RendezvousTime now)

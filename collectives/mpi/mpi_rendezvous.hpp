@@ -28,9 +28,9 @@ using RendezvousTime = std::chrono::steady_clock::time_point;
 struct RendezvousPlan {
     MPI_Comm communicator = MPI_COMM_WORLD;
     std::vector<int> members;  ///< ranks in `communicator`, ascending
-    int own_rank = 0;          ///< this process's rank in `communicator`; `members` contains it
-    bool is_by_list = false;   ///< true if the members were given as a list of launched ranks; false if as a
-                               ///< communicator
+    int own_rank = 0;          ///< This process's rank in `communicator`. `members` contains this rank.
+    bool is_by_list = false;   ///< True if the members were given as a list of launched ranks, false if they were given
+                               ///< as a communicator.
     std::chrono::milliseconds timeout{0};
 };
 
@@ -56,8 +56,8 @@ public:
 /// members must call it.
 ///
 /// Fails with Timeout if members are missing (the message names them), and with Mismatch if two lists differ (the
-/// message shows them). It calls `go_on` every kInterruptionInterval. If `go_on` returns a failure, this function
-/// returns the same failure.
+/// message shows them). The function calls `go_on` every kInterruptionInterval. If `go_on` returns a failure, this
+/// function returns the same failure.
 [[nodiscard]] Status rendezvous_of_members(MpiApi& mpi, const RendezvousPlan& plan,
                                            const std::function<Status()>& go_on);
 

@@ -44,8 +44,8 @@ MpiTransport::MpiTransport(std::shared_ptr<MpiApi> mpi, std::shared_ptr<const Mp
 MpiTransport::~MpiTransport() {
     const bool has_ended = std::all_of(places_.begin(), places_.end(), [](const UnderWay& one) { return one.is_free; });
     if (!has_ended) {
-        // This memory holds messages for which no receive was started. After a failure, MPI may still write into the
-        // memory, so it stays allocated.
+        // The memory in `strays_` is for messages for which no receive was started. After a failure, MPI may still
+        // write into this memory, so it stays allocated.
         for (std::unique_ptr<std::byte[]>& room : strays_) {
             keep_for_mpi(std::move(room));
         }
@@ -120,7 +120,8 @@ Status MpiTransport::check_envelope(const MpiEnvelope& envelope) {
 
 Status MpiTransport::progress() {
     RUEDA_RETURN_IF_FAILED(check_open("messages to", rank_ == 0 ? 1 : 0, 0));
-    // Any call makes MPI progress its messages, so it does not matter whether this probe finds a message.
+    // While MPI executes a call, it makes progress on all messages. So this probe is useful even if it finds no
+    // message.
     return mpi_->probe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator_).status();
 }
 

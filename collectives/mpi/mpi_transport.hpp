@@ -18,8 +18,8 @@ namespace rueda::collectives {
 
 /// Whether the program finalised MPI while Rueda was in use. A callback that MPI calls shares this object.
 struct MpiLife {
-    /// The callback stores this flag during MPI_Finalize. The transport and the control plane load it before they call
-    /// MPI. The flag protects no other memory.
+    /// The callback, which MPI calls during MPI_Finalize, sets this flag to true. The transport and the control plane
+    /// load the flag before they call MPI. The flag does not order accesses to any other memory.
     std::atomic<bool> finalized{false};
 };
 
@@ -65,7 +65,8 @@ private:
         MPI_Request request;
         std::size_t bytes;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank;
-        /// how often this element of the list was used (31 bits); the count distinguishes its tickets (ids of messages)
+        /// How often this element of the list was used (31 bits). Tickets (ids of messages) that refer to the same
+        /// element differ in this count.
         std::uint32_t generation;
         bool is_send;
         bool is_free;
@@ -87,14 +88,15 @@ private:
     const int rank_;
     const int size_;
     const std::uint32_t first_generation_;
-    /// a ticket (the id of a message) consists of an index in this list and the generation
+    /// The list of messages. A ticket (the id of a message) consists of an index in this list and the element's
+    /// generation.
     std::vector<UnderWay> places_;
     std::vector<std::uint32_t> free_;
     std::vector<std::uint32_t> sent_to_;
     std::uint32_t received_ = 0;
     std::vector<std::unique_ptr<std::byte[]>> strays_;
     Status failed_;
-    Status abandoned_;  // created in advance, because an abort may happen when no memory is left
+    Status abandoned_;  // The failure for abandon(). It is created in advance, because later no memory may be left.
 };
 
 }  // namespace rueda::collectives

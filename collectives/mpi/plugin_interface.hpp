@@ -37,8 +37,9 @@ enum class MpiAbi : std::uint8_t { open_mpi, mpich };
 
 /// Says at what time Rueda finalises MPI. If the program initialised MPI, the program itself finalises it.
 enum class MpiFinalize {
-    at_close,  ///< MPI is finalised when the control plane is closed; this process cannot initialise MPI again
-    at_exit,   ///< MPI is finalised when the process exits, so Rueda can be initialised again after a shutdown
+    at_close,  ///< MPI is finalised when the control plane is closed. This process cannot initialise MPI again
+               ///< afterwards.
+    at_exit,   ///< MPI is finalised when the process exits. Rueda can therefore be initialised again after a shutdown.
 };
 
 /// Rules for an MPI call that waits for other processes and cannot be interrupted. If the start cannot succeed any

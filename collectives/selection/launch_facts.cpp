@@ -61,9 +61,9 @@ LaunchFacts launcher_of(const base::EnvironmentLookup& environment) {
     return facts;
 }
 
-/// Returns the secret of the rendezvous over TCP. In an elastic job, each generation has a different secret. So a
-/// process of an earlier generation cannot connect to ranks of a later generation, for example after its host was
-/// unreachable for a while.
+/// Returns the secret of the rendezvous over TCP. In an elastic job, each generation has a different secret. Suppose
+/// that the host of a process was unreachable for a while, and the job has begun a new generation. The process then
+/// cannot connect to ranks of the new generation.
 std::string secret_of(const base::EnvironmentLookup& environment) {
     std::string secret = environment.value("RUEDA_RENDEZVOUS_SECRET").value_or("");
     const std::string generation = environment.value("RUEDARUN_GENERATION").value_or("");

@@ -20,7 +20,7 @@ namespace {
 /// everything that has arrived.
 constexpr std::size_t kLeastRoom = std::size_t{16} << 10;
 
-/// The length of a heartbeat on the connection.
+/// The number of bytes that a heartbeat has on the connection, with its header and its authentication code.
 constexpr std::size_t kQuietMessageBytes = kLinkHeaderBytes + Transport::kQuietBytes + base::MessageCodes::kBytes;
 
 }  // namespace
@@ -94,7 +94,8 @@ std::vector<LeaderLink::Message> LeaderLink::receive() {
         }
     }
     if (ended_.is_ok()) {
-        // The rest of a message may be shorter than a heartbeat, and must be reported nevertheless.
+        // If a message has arrived in part, its rest may be shorter than a heartbeat. The kernel must report the rest
+        // nevertheless.
         be_readable_from(begin_ == end_ ? kQuietMessageBytes + 1 : 1);
     }
     return messages;

@@ -33,7 +33,7 @@ constexpr std::size_t kLongestOutcome = 2000;
 constexpr std::size_t kMostNewcomers = 64;
 
 /// The purpose of a handshake (base::Handshake). It contains the number of the listening rank, because an address such
-/// as 127.0.0.1 may lead to a wrong leader of the same job.
+/// as 127.0.0.1 may reach another leader of the same job.
 std::string purpose_of(int job_rank) { return fmt::format("rueda leader {}", job_rank); }
 
 /// Returns the secret that the leaders use in one call of rendezvous_of_leaders().
@@ -97,9 +97,9 @@ private:
             return;
         }
         if (newcomers_.size() >= kMostNewcomers) {
-            // A connection whose other side has proved the secret belongs to a leader of this job, and is not closed.
-            // The element stays in the list until tidy(), because the current wait may still call a callback that
-            // refers to it.
+            // The oldest connection without a proof of the secret is closed. A connection with the proof belongs to a
+            // leader of this job, so it is kept. The closed element stays in the list until tidy(), because the current
+            // wait may still call a callback that refers to it.
             const auto oldest = std::find_if(newcomers_.begin(), newcomers_.end(),
                                              [](const Newcomer& newcomer) { return newcomer.proving != nullptr; });
             if (oldest != newcomers_.end()) {
@@ -157,8 +157,8 @@ private:
 
 /// The result of a rank's attempt to connect. The rank sends it to all other ranks.
 struct LeaderRendezvousOutcome {
-    std::string could_not_connect;  ///< why this rank has no connection to its parent; empty if it has one
-    std::string not_reached;        ///< which children did not connect; empty if all did
+    std::string could_not_connect;  ///< Why this rank has no connection to its parent. Empty if it has one.
+    std::string not_reached;        ///< Says which children did not connect. Empty if all did.
 };
 
 Bytes encode(const LeaderRendezvousOutcome& outcome) {
@@ -168,8 +168,9 @@ Bytes encode(const LeaderRendezvousOutcome& outcome) {
     return std::move(writer).take();
 }
 
-/// Returns the reason why the leaders could not connect to each other, or "". The reason of a rank that could not
-/// connect is preferred, because this rank knows more than the rank that waited for the connection.
+/// Returns the reason why the leaders could not connect to each other, or "". If a connection failed, the rank that
+/// tried to connect knows more than the rank that waited for it. The reason of the rank that tried is therefore
+/// preferred.
 std::string reason_among(const std::vector<Bytes>& outcomes) {
     std::string could_not_connect;
     std::string not_reached;
@@ -186,8 +187,8 @@ std::string reason_among(const std::vector<Bytes>& outcomes) {
     return could_not_connect.empty() ? not_reached : could_not_connect;
 }
 
-/// One rank's part in connecting the leaders. It comes after the exchange of the addresses, and before the exchange of
-/// the results.
+/// One rank's part in connecting the leaders. At this time, the ranks have exchanged the addresses. Afterwards they
+/// exchange the results.
 class Attempt {
 public:
     Attempt(const ControlPlane& plane, const WantedLeaders& wanted, const LeaderRendezvousOptions& options,

@@ -21,8 +21,8 @@ namespace rueda::collectives {
 /// The leaders with which this rank needs a connection, as ranks of the control plane. Empty for a rank that is no
 /// leader, or has these connections already.
 struct WantedLeaders {
-    std::optional<int> parent;  ///< this rank connects to this leader
-    std::vector<int> children;  ///< these leaders connect to this rank
+    std::optional<int> parent;  ///< The leader to which this rank connects.
+    std::vector<int> children;  ///< The leaders that connect to this rank.
 };
 
 /// The sockets at which a leader listens, and their addresses as numeric texts with ports.
@@ -58,7 +58,8 @@ struct LeaderRendezvous {
 /// plane, the leaders exchange their addresses, and rank 0 sends a random number that it has just made. Both sides of
 /// each connection prove that they know the secret of this call (base::Handshake). The secret is derived from
 /// LeaderRendezvousOptions::job_secret and the random number. If the job has no secret, the random number itself is the
-/// secret, so whoever can read the messages of the plane knows it. If this function fails, the plane has failed.
+/// secret. Whoever can read the messages of the plane then knows the secret. If this function fails, the plane has
+/// failed.
 [[nodiscard]] Result<LeaderRendezvous> rendezvous_of_leaders(
     ControlPlane& plane, const WantedLeaders& wanted,
     const LeaderRendezvousOptions& options = LeaderRendezvousOptions());

@@ -11,11 +11,12 @@ namespace rueda::collectives {
 
 namespace {
 
-/// Tickets with this bit belong to this transport. Transports that wrap no other transport leave it 0.
+/// Tickets with this bit belong to this transport. In the tickets of transports that wrap no other transport, this bit
+/// is 0.
 constexpr Transport::Ticket kOverTcp = Transport::kTicketOfWrapper;
 
-/// Returns `ticket`, which the inner transport returned for a send or a receive. Asserts that it does not have the bit
-/// kOverTcp.
+/// Returns `ticket`, which the inner transport returned for a send or a receive. Asserts that the ticket does not have
+/// the bit kOverTcp.
 Result<Transport::Ticket> checked_inner(Result<Transport::Ticket> ticket) {
     RUEDA_ASSERT(!ticket.is_ok() || (ticket.value() & kOverTcp) == 0);
     return ticket;
@@ -51,8 +52,7 @@ Status LeaderTransport::add(std::uint32_t number, std::vector<ConnectedLeader> l
     for (ConnectedLeader& leader : leaders) {
         leader.link->limit_silence(silence_);
         if (const Status watched = watch_->add(leader.link->fd()); !watched.is_ok()) {
-            // The failure has the code `aborted`, which ends the job, because the other leaders do not know of this
-            // failure.
+            // The code `aborted` ends the job. The job must end, because the other leaders do not know of this failure.
             return {ErrorCode::aborted, watched.message()};
         }
         lines_[leader.rank].link = std::move(leader.link);

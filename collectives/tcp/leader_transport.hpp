@@ -31,8 +31,8 @@ struct ConnectedLeader {
 };
 
 /// The transport of a job whose leaders have TCP connections to each other. The messages of the leaders (the channels
-/// `control` and `diagnostics`) go over these connections, so they can wake this rank. All other messages go over
-/// `inner`, the transport of the bulk data.
+/// `control` and `diagnostics`) go over these connections. These messages can therefore wake this rank. All other
+/// messages go over `inner`, the transport of the bulk data.
 ///
 /// A process set uses the connections after all its ranks have called add() for it. Until then, all messages of the set
 /// go over `inner`.
@@ -41,12 +41,13 @@ struct ConnectedLeader {
 /// receive() fail for this connection alone. The reason can then be sent to the other leaders over the remaining
 /// connections.
 ///
-/// Threads: the rules of Transport and Wakeups apply. Any thread may call add() and has_link(); start(), stop() and
-/// close() belong to the owner of the object.
+/// Threads: the rules of Transport and Wakeups apply. Any thread may call add() and has_link(). Only the owner of the
+/// object may call start() and close().
 class LeaderTransport final : public Transport, public Wakeups {
 public:
-    /// `inner` must outlive this object. `silence`: a connection ends if the other host acknowledges nothing for this
-    /// time. `most_bytes`: the longest message between leaders of the job. `job_secret`: see LeaderRendezvousOptions.
+    /// `inner` must outlive this object. A connection ends if the other host acknowledges nothing for the time
+    /// `silence`. `most_bytes` is the maximum length of a message between leaders of the job. LeaderRendezvousOptions
+    /// describes `job_secret`.
     [[nodiscard]] static Result<std::unique_ptr<LeaderTransport>> create(Transport& inner,
                                                                          std::chrono::milliseconds silence,
                                                                          std::size_t most_bytes,
@@ -60,13 +61,13 @@ public:
     [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
     /// The secret that was passed to create(). The leaders of a process set need it when they connect.
     [[nodiscard]] const std::string& job_secret() const { return job_secret_; }
-    /// After this call, a message that arrives can wake this rank: the object's thread calls `ring`, which wakes the
-    /// threads of this rank and must not block. If this rank has no connection yet, the object's thread starts when
-    /// add() brings the first connection.
+    /// After this call, a message that arrives can wake this rank: the object's thread calls `ring`. This function must
+    /// wake the threads of this rank, and must not block. If this rank has no connection yet, the object's thread
+    /// starts when add() brings the first connection.
     [[nodiscard]] Status start(std::function<void()> ring);
     /// Ends the thread, and closes the connections. No other function may be called during this call. Call it when no
-    /// leader needs this rank any more, or after a failure. If `says_farewell` is true, the other leaders, which may
-    /// still be leaving the job, do not treat the end of this rank as a failure.
+    /// leader needs this rank any more, or after a failure. The other leaders may still be leaving the job at that
+    /// time. If `says_farewell` is true, they do not treat the end of this rank as a failure.
     void close(bool says_farewell = false);
 
     Result<Ticket> send(int rank, Port port, std::span<const std::byte> bytes) override;
@@ -102,10 +103,10 @@ private:
         bool is_send = false;
         int rank = 0;
         Port port{Channel::control};
-        std::uint64_t position = 0;       ///< the position that LeaderLink::send() returned; only for a send
-        std::size_t bytes = 0;            ///< the length of the message; only for a send
-        std::span<std::byte> room = {};   ///< the memory for the message; only for a receive
-        std::optional<std::size_t> came;  ///< the length of the message that has arrived; only for a receive
+        std::uint64_t position = 0;       ///< for a send: the position that LeaderLink::send() returned
+        std::size_t bytes = 0;            ///< for a send: the length of the message
+        std::span<std::byte> room = {};   ///< for a receive: the memory for the message
+        std::optional<std::size_t> came;  ///< for a receive: the length of the message, once it has arrived
     };
     using BoxKey = std::pair<int, Port>;
 
@@ -133,7 +134,7 @@ private:
     mutable std::mutex mutex_;
     std::map<int, Line> lines_;
     std::set<std::uint32_t> sets_;
-    std::function<void()> ring_;  ///< empty before start(); mutex_ protects ring_ and is_watching_
+    std::function<void()> ring_;  ///< The function that start() got. Protected by mutex_, like is_watching_.
     bool is_watching_ = false;
     /// Whether there are connections. add() stores it with release. The thread that holds the progress lock loads it
     /// with acquire, and need not look at the connections while there are none.
@@ -148,7 +149,7 @@ private:
     /// time.
     std::size_t untested_ = 0;
     Status failed_;     ///< the first failure that concerns all connections
-    Status abandoned_;  ///< made in advance, because an abort may happen when no memory is left
+    Status abandoned_;  ///< The failure for abandon(). It is created in advance, because later no memory may be left.
 };
 
 }  // namespace rueda::collectives

@@ -13,11 +13,12 @@
 
 namespace rueda::collectives {
 
-/// The first 16 bytes of a message on a connection between two leaders. The content follows, and then a code
-/// (base::MessageCodes).
+/// The first 16 bytes of a message on a connection between two leaders. Then come the content and an authentication
+/// code (base::MessageCodes).
 struct LinkHeader {
     enum class Kind : std::uint8_t {
-        greeting = 1,  ///< the first message of the side that connected; it contains this side's rank in the job
+        greeting = 1,  ///< The first message of the side that opened the connection. It contains that side's rank in
+                       ///< the job.
         message = 2,   ///< a message on `port`
         farewell = 3,  ///< the last message of a leader that leaves the job in order
     };
@@ -30,8 +31,8 @@ inline constexpr std::size_t kLinkHeaderBytes = 16;
 using LinkHeaderBytes = std::array<char, kLinkHeaderBytes>;
 
 [[nodiscard]] LinkHeaderBytes encode(const LinkHeader& header);
-/// Parses the first kLinkHeaderBytes bytes that the other process sent. Fails if no leader writes such bytes, or if
-/// they announce more than `most_bytes` bytes of content.
+/// Parses the first kLinkHeaderBytes bytes that the other process sent. Fails if the bytes cannot come from a leader,
+/// or if they announce more than `most_bytes` bytes of content.
 [[nodiscard]] Result<LinkHeader> parse_link_header(std::string_view bytes, std::size_t most_bytes);
 
 }  // namespace rueda::collectives

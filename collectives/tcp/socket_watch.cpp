@@ -111,8 +111,8 @@ void SocketWatch::arm_soon() noexcept {
     }
 }
 
-/// The object's thread calls this when the timer has ended. If an operation has begun since arm_soon(), there is
-/// nothing to do: the operation's thread polls, and will arm the watch itself.
+/// The object's thread calls this function when the timer has ended. If an operation has begun since arm_soon(), there
+/// is nothing to do: the operation's thread polls, and will arm the watch itself.
 void SocketWatch::look_at_timer() noexcept {
     std::uint64_t ended = 0;
     while (::read(timer_.value(), &ended, sizeof ended) < 0 && errno == EINTR) {
@@ -131,7 +131,7 @@ void SocketWatch::change_arming(bool is_armed) noexcept {
     const std::lock_guard lock(arming_mutex_);
     armed_.store(is_armed, std::memory_order_seq_cst);
     const std::uint32_t events = is_armed ? EPOLLIN | EPOLLONESHOT : EPOLLONESHOT;
-    // This call cannot fail, because both descriptors exist and are in the list.
+    // watch_for() cannot fail here, because both descriptors exist and `sockets_` is in the list of `events_`.
     static_cast<void>(watch_for(events_.value(), EPOLL_CTL_MOD, sockets_.value(), events));
 }
 

@@ -48,8 +48,8 @@ public:
     void disarm() noexcept;
 
 private:
-    /// This time is long compared with the pause between two blocking operations of a loop, and short compared with a
-    /// training step.
+    /// The delay of arm_soon(). It is long compared with the pause between two blocking operations of a loop, and short
+    /// compared with a training step.
     static constexpr std::chrono::milliseconds kSoon{2};
 
     SocketWatch(base::UniqueFd sockets, base::UniqueFd events, base::UniqueFd stop, base::UniqueFd timer);
@@ -62,13 +62,13 @@ private:
     base::UniqueFd stop_;     ///< an eventfd
     base::UniqueFd timer_;    ///< a timerfd
     std::function<void()> ring_;
-    /// Whether the kernel will report the next event. The caller of arm() stores its attention state before it loads
-    /// this flag; the object's thread clears this flag before `ring` loads the attention state. All four accesses are
-    /// seq_cst. So if arm() still finds the flag set, `ring` sees the new state.
+    /// Whether the kernel will report the next event. The caller of arm() first stores its attention state, and then
+    /// loads this flag. The object's thread first clears this flag, and then calls `ring`, which loads the attention
+    /// state. All four accesses are seq_cst. So if arm() still finds the flag set, `ring` sees the new state.
     std::atomic<bool> armed_{false};
-    /// A thread holds this mutex while it changes the flag and then the kernel's list. Otherwise the object's thread
-    /// could arm the watch between the two steps of disarm(): the flag would stay set, but the kernel would report
-    /// nothing.
+    /// A thread holds this mutex while it first changes `armed_` and then the kernel's list. Otherwise the object's
+    /// thread could arm the watch between the two steps of disarm(). `armed_` would then stay true, but the kernel
+    /// would report nothing.
     std::mutex arming_mutex_;
     /// Whether the object's thread must arm the watch when the timer ends. arm_soon() sets this flag, and then starts
     /// the timer unless the timer runs already. When the timer ends, the thread clears `timer_runs_`, and then loads
@@ -76,7 +76,8 @@ private:
     /// again.
     std::atomic<bool> arms_soon_{false};
     std::atomic<bool> timer_runs_{false};
-    std::atomic<bool> stopped_{false};  // stop() stores it with release; arm(), disarm() and run() load it with acquire
+    std::atomic<bool> stopped_{false};  // stop() sets this flag with release. arm(), disarm() and run() load it with
+                                        // acquire.
     std::thread thread_;
 };
 

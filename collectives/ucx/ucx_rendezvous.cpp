@@ -44,8 +44,8 @@ std::string read_ucx_cards(const std::vector<Bytes>& cards, std::vector<Bytes>& 
     return {};
 }
 
-/// Collects from each rank the reason why its connection failed; "" if it did not fail. Returns the reason of the
-/// lowest rank that has one; "" if no rank has one.
+/// Collects from each rank the reason why its connection failed, or "". Returns the reason of the lowest rank that has
+/// one. Returns "" if no rank has one.
 Result<std::string> first_reason(const Allgather& allgather, const std::string& mine) {
     const Result<std::vector<Bytes>> all = allgather(text_bytes(mine));
     RUEDA_RETURN_IF_FAILED(all.status());

@@ -287,8 +287,8 @@ void UcxTransport::take_strays() {
         }
         return stray.request.is_done;
     });
-    // A message that find() has taken must be received. Therefore the memory of the list element (Stray) for the
-    // message is allocated before the call of find().
+    // Each message that find() takes must be received, for which a list element (Stray) is needed. The memory of this
+    // element is therefore allocated before the call of find().
     while (has_next_stray()) {
         const auto found = worker_->find(0, kOwnMessages, /*takes=*/true);
         if (!found) {
@@ -298,7 +298,7 @@ void UcxTransport::take_strays() {
         Stray& stray = strays_.back();
         const bool is_valid = check_arrival(*found).is_ok();
         stray.room.reset(is_valid ? new (std::nothrow) std::byte[found->bytes] : nullptr);
-        // If the message is invalid or there is no memory for it, it is received into 0 bytes, so UCX drops it.
+        // If the message is invalid, or if there is no memory for it, `room` has 0 bytes. UCX then drops the message.
         const std::size_t room = stray.room == nullptr ? 0 : found->bytes;
         worker_->receive_found(*found, {stray.room.get(), room}, stray.request);
     }
@@ -376,8 +376,8 @@ void UcxTransport::close() noexcept {
     worker_.reset();
 }
 
-/// Returns a free place for a message to or from `rank`, and connects this rank to it. If the peer is lost, the message
-/// stays in progress until test() reports the loss.
+/// Connects this rank to `rank`, and returns a free place for a message to or from `rank`. If the peer is lost, the
+/// message stays in progress until test() reports the loss.
 Result<std::uint32_t> UcxTransport::take_place(int rank, std::size_t bytes, bool is_send) {
     RUEDA_RETURN_IF_FAILED(failed_);
     RUEDA_ASSERT(rank >= 0 && rank < size_ && rank != rank_ && bytes <= kMostBytes);

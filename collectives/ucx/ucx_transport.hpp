@@ -21,8 +21,8 @@ namespace rueda::collectives {
 /// A transport over UCX. It connects two ranks when one of them first sends to the other or receives from it.
 ///
 /// If the process of a peer ends, messages that arrived before can still be received. Only after kLossPatience does
-/// test() report the loss of the peer. In this time, the ranks of the peer's host or the launcher can tell why the peer
-/// ended.
+/// test() report the loss of the peer. In this time, the ranks of the peer's host or the launcher can report why the
+/// peer ended.
 ///
 /// Threads: as Transport says.
 class UcxTransport final : public BulkTransport {
@@ -58,11 +58,13 @@ private:
         UcxRequest request;
         std::size_t bytes = 0;  ///< the length of a message to send, or the size of the memory for a message to receive
         int rank = 0;
-        /// how often this element of the list was used (31 bits); the count distinguishes its tickets (ids of messages)
+        /// How often this element of the list was used (31 bits). Tickets (ids of messages) that refer to the same
+        /// element differ in this count.
         std::uint32_t generation = 0;
         bool is_send = false;
         bool is_free = true;
-        bool was_started = false;  ///< false if the peer was lost already; the message was then not given to UCX
+        bool was_started = false;  ///< Whether the message was given to UCX. A message to a peer that was lost already
+                                   ///< is not given to UCX.
     };
     /// A message for which no receive was started. finish() receives it, so that its sender can finish.
     struct Stray {
@@ -104,7 +106,7 @@ private:
     const int rank_;
     const int size_;
     const std::uint32_t first_generation_;
-    std::deque<UnderWay> places_;  ///< a deque, because UCX has the addresses of its elements
+    std::deque<UnderWay> places_;  ///< The messages, in a deque, because UCX keeps pointers to the elements.
     std::vector<std::uint32_t> free_;
     std::list<Stray> strays_;
     std::list<Stray> next_stray_;  ///< at most one element, for the next stray message
@@ -112,7 +114,7 @@ private:
     bool takes_strays_ = false;
     bool is_closed_ = false;
     Status failed_;
-    Status abandoned_;  // the error after abandon(); made in advance, because no memory may be left at an abort
+    Status abandoned_;  // The failure for abandon(). It is created in advance, because later no memory may be left.
 };
 
 /// Returns a transport for rank `rank` of `size` ranks, with a worker of its own.

@@ -157,7 +157,8 @@ ucp_request_param_t sending_to(UcxRequest& request) {
     return parameters;
 }
 
-/// With these parameters, UCX calls the callback even if the message has arrived before the receive.
+/// Returns parameters with which UCX calls the callback in any case. By default, UCX does not call it if the message
+/// has arrived before the receive was started.
 ucp_request_param_t receiving_into(UcxRequest& request) {
     ucp_request_param_t parameters{};
     parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
@@ -191,7 +192,8 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::create(int ranks) {
 Status UcxWorker::open() {
     keep_log_lines_from_now_on();
     give_back_signals();
-    const base::ProgramSignalsBlocked blocked;  // UCX starts a thread, which inherits the blocked signals
+    const base::ProgramSignalsBlocked blocked;  // UCX starts a thread here. The thread inherits the blocked signals, so
+                                                // it does not handle the program's signals.
     const UcxCall call;
     last_log_line[0] = '\0';
     const Result<ucp_config_t*> config = read_ucx_config();
@@ -220,8 +222,8 @@ Status UcxWorker::open() {
     const auto* const bytes = reinterpret_cast<const std::byte*>(address);
     address_.assign(bytes, bytes + length);
     ucp_worker_release_address(worker_, address);
-    last_log_line[0] = '\0';  // forgets warnings that UCX logged so far, so that no later failure reports them as its
-                              // reason
+    last_log_line[0] = '\0';  // Warnings that UCX logged so far are forgotten. Otherwise a later failure would report
+                              // them as its reason.
     return {};
 }
 
@@ -270,8 +272,8 @@ Status UcxWorker::reach(int rank) {
 void UcxWorker::note_peer_error(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t status) {
     auto& lost = *static_cast<Peer*>(peer);
     if (!lost.loss) {
-        // UCX has logged `last_log_line` before it calls this function, possibly during an earlier call that Rueda
-        // made.
+        // Before UCX calls this function, it logs the reason. `last_log_line` has this line, even if UCX logged it
+        // during an earlier call that Rueda made.
         lost.loss = Loss{status, Clock::now(), last_log_line};
         last_log_line[0] = '\0';
     }

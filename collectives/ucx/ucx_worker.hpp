@@ -20,11 +20,12 @@
 
 namespace rueda::collectives {
 
-/// A send or a receive of UCX. UCX writes to it, so it must stay at its address until `is_done`.
+/// A send or a receive of UCX. UCX writes to this object, so the object must stay at its address until `is_done` is
+/// true.
 struct UcxRequest {
     void* handle = nullptr;  ///< UCX's request; null if the message was done at once, or could not be started
     bool is_done = false;
-    // The next three fields are valid if is_done is true. The last two are for a receive only.
+    // The fields below are valid if is_done is true. `bytes` and `tag` are for a receive only.
     ucs_status_t status = UCS_OK;
     std::size_t bytes = 0;  ///< the length of the received message
     UcxTag tag = 0;         ///< the tag of the received message
@@ -47,10 +48,10 @@ using UcxLine = std::array<char, 256>;
 /// The calls of UCX that Rueda makes: a worker, and an endpoint for each rank with which this rank exchanges messages.
 /// Only this class calls UCX.
 ///
-/// The callbacks of UCX run only inside these functions. Threads: one at a time.
+/// UCX runs its callbacks only inside calls of this class's functions. Threads: one at a time.
 class UcxWorker {
 public:
-    /// `ranks` is the number of ranks.
+    /// `ranks` is the number of ranks in the job.
     [[nodiscard]] static Result<std::unique_ptr<UcxWorker>> create(int ranks);
     /// Closes the worker, unless leak() was called.
     ~UcxWorker();
@@ -63,7 +64,7 @@ public:
     void know(std::vector<Bytes> addresses) { addresses_ = std::move(addresses); }
 
     /// Makes the endpoint for messages to and from `rank`, if it does not exist. UCX notices the end of a peer only
-    /// through an endpoint, so call this also before a receive.
+    /// through an endpoint, so call this function before a receive, too.
     [[nodiscard]] Status reach(int rank);
     /// Says why and when UCX lost a peer: the peer's process has ended, or it cannot be reached.
     struct Loss {

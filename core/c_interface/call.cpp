@@ -46,7 +46,7 @@ Status Call::attach_device(Request& request) const {
                                                static_cast<std::uint32_t>(set->set_size()))
                        .count
                  : 0;
-    // an output without elements may have no memory
+    // The output may be null if it has no elements.
     const bool has_output =
         is_share ? request.output != nullptr || share == 0 || request.count == 0 : request.output_rows.has_value();
     if (collectives::has_variable_rows(operation) && !has_output && !is_rootless_gather) {

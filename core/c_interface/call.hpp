@@ -48,7 +48,8 @@ struct Call {
     const rueda_options* options = nullptr;
 
     [[nodiscard]] Status begin(const char* name, const rueda_options* given);
-    /// Lets `make` fill in `request` from the process set and the options. begin() must have succeeded.
+    /// Calls the function `make`, which fills in `request` from the process set and the options. begin() must have
+    /// succeeded.
     template <class Make>
     [[nodiscard]] Status fill(const char* name, Request& request, Make&& make) const {
         RUEDA_ASSERT(set != nullptr && options != nullptr);
@@ -62,8 +63,8 @@ struct Call {
         note_site(request);
         return {};
     }
-    /// Records that the tensors of the request are ready on the caller's stream, if they are on a device. `request` has
-    /// been made from these options.
+    /// Does nothing if the tensors are not on a device. Otherwise records that they are ready on the caller's stream.
+    /// `request` must have been made with the options of this object.
     [[nodiscard]] Status attach_device(Request& request) const;
     void note_site(Request& request) const {
         if (runtime->wants_call_sites()) [[unlikely]] {
@@ -78,7 +79,7 @@ struct Call {
     [[nodiscard]] bool is_unnamed(const char* name) const {
         return options->slot == nullptr && (name == nullptr || *name == '\0');
     }
-    /// The table entry of the slot that the options contain; null if they contain no slot.
+    /// Returns the set's entry for the tensor name of the slot that the options contain. Null if they contain no slot.
     [[nodiscard]] TensorEntry* entry() const {
         return options->slot != nullptr
                    ? &entry_of(*options->slot, *runtime, kept != nullptr ? kept : runtime->shared_world())
@@ -98,7 +99,7 @@ private:
     }
 };
 
-/// Starts an operation. `make` fills in the operation's request from the process set and the options.
+/// Starts an operation. The function `make` fills in the operation's request from the process set and the options.
 template <class Make>
 Status start(const char* name, const Needed& needed, const rueda_options* given, rueda_handle** handle, Make&& make) {
     Call call;
@@ -142,9 +143,10 @@ Status run_for_result(const char* name, const Needed& needed, const rueda_option
     auto made = call.make_handle();
     Status status = call.run(name, request, *made);
     if (!made->done()) {
-        return status;  // the operation was refused, so the engine has no reference to the handle
+        return status;  // The operation was refused, so the engine has no reference to the handle. `made` frees the
+                        // handle.
     }
-    // the handle is not freed here, because the engine may still hold its reference
+    // From here on, `made` must not free the handle, because the engine may still hold its reference.
     rueda_handle* const ended = made.release();
     if (!status.is_ok()) {
         ended->drop();

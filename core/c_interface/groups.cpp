@@ -52,8 +52,8 @@ Status check_apart(const GroupTensors& tensors, std::span<const std::string> nam
                     : Status();
 }
 
-/// Starts `count` operations with one handle; `make` fills in the request of each operation. If `sparse` is given, the
-/// handle takes ownership of it.
+/// Starts `count` operations with one handle. The function `make` fills in the request of each operation. If `sparse`
+/// is given, the handle takes ownership of it.
 template <class Make>
 Status start_group(const char* name, std::size_t count, const Needed& needed, const GroupTensors& tensors,
                    const rueda_options* given, rueda_handle** handle, Make&& make,
@@ -74,7 +74,8 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
     }
     std::vector<std::string> names;
     std::vector<Request> requests;
-    std::shared_ptr<const rueda::core::DeviceUse> use;  // shared by all tensors of the group that are on a device
+    std::shared_ptr<const rueda::core::DeviceUse> use;  // The device and the stream. All tensors of the group that are
+                                                        // on a device share this object.
     for (std::size_t i = 0; i < count; ++i) {
         names.push_back(rueda::core::name_of_member(name, i, count));
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(names.back().c_str()));
@@ -91,7 +92,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
                 }
                 use = requests.back().device;
             }
-            // One event says when all tensors of the group are ready.
+            // The tensors of the group share one event, which says when all of them are ready.
             requests.back().device = rueda::core::with_memory_of(use, requests.back());
         }
         call.note_site(requests.back());

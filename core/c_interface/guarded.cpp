@@ -22,16 +22,16 @@ thread_local std::int32_t next_line = 0;
 // The text of the last failure on this thread. It is a plain pointer without a destructor, because handlers of exit()
 // may call Rueda after this thread's thread-local destructors have run.
 constinit thread_local std::string* last_error = nullptr;
-constinit thread_local bool has_lost_error = false;  // true if there was no memory for the last text
+constinit thread_local bool has_lost_error = false;  // True if there was no memory for the text of the last failure.
 
 struct LastErrorEnds {
     LastErrorEnds() = default;
     ~LastErrorEnds() { delete std::exchange(last_error, nullptr); }
     LastErrorEnds(const LastErrorEnds&) = delete;
     LastErrorEnds& operator=(const LastErrorEnds&) = delete;
-    /// The first call of this function in a thread constructs the thread-local object. The object's destructor frees
-    /// the text when the thread ends. If a call of Rueda fails even later in this thread, the text of that failure is
-    /// never freed.
+    /// The first call of is_wanted() in a thread constructs the thread-local object. Its destructor frees the text when
+    /// the thread ends. A call of Rueda may fail after that in the same thread. The text of that failure is never
+    /// freed.
     void is_wanted() const {}
 };
 thread_local const LastErrorEnds last_error_ends;
@@ -75,7 +75,7 @@ int report_failure(ErrorCode code, std::string_view text) noexcept {
     if (code == ErrorCode::aborted && launcher != nullptr && !process().forked.load(std::memory_order_relaxed)) {
         try {
             launcher->report_abort(text);
-            // if this report fails, ruedarun learns only that this rank has ended, and not why
+            // If report_abort() throws, ruedarun learns only that this rank has ended, and not why.
         } catch (...) {
             static_cast<void>(code);
         }

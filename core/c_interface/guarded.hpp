@@ -15,15 +15,16 @@
 /// rueda_last_error(), and lets no exception out.
 namespace rueda::core::c_interface {
 
-/// Whether this thread runs a completion callback. Every blocking call reads this variable, so the read must be fast,
-/// that is, need no function call. The TLS model initial-exec ensures that. This model works even if Rueda is loaded
-/// with dlopen(), because the C library reserves thread-local memory for such small variables.
+/// Whether this thread runs a completion callback. Every blocking call reads this variable. To be fast, the read must
+/// need no function call, which the TLS model initial-exec ensures. This model works even if Rueda is loaded with
+/// dlopen(), because the C library reserves thread-local memory for such small variables.
 extern constinit thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
 /// Records that the program has received a failure with this code. If this failure ended the job, shutdown() does not
 /// report the failure again.
 void note_told(ErrorCode code) noexcept;
-/// Keeps the text for rueda_last_error(), reports an abort to ruedarun, and returns the error number.
+/// Keeps the text for rueda_last_error(), and returns the error number. If the code is `aborted`, also reports the text
+/// to ruedarun.
 int report_failure(ErrorCode code, std::string_view text) noexcept;
 inline int report(const Status& status) noexcept {
     return status.is_ok() ? RUEDA_OK : report_failure(status.code(), status.message());
@@ -71,7 +72,8 @@ int guarded_wait(Body&& body) noexcept {
 /// of a mismatch does.
 [[nodiscard]] Status with_site(const Status& status, const char* file, std::int32_t line);
 [[nodiscard]] bool wants_call_sites();
-/// Returns options for a call without options. They contain the source line that the caller has reported for this call.
+/// Returns the options for a call that was made without options. They contain the source line that the caller has
+/// reported for this call.
 [[nodiscard]] rueda_options options_of_next();
 
 /// Like guarded(), for a call of an operation.

@@ -77,8 +77,8 @@ Status call_at_end(rueda_handle& handle, rueda_callback callback, void* data) {
     }
     const bool ended = handle.done();
     Status started = ended ? Status() : handle.runtime->callbacks().start();
-    // start() also fails after this process has left the job. By that time all operations have ended, so this function
-    // can call the callback itself.
+    // The start of the callback thread also fails after this process has left the job. By that time all operations have
+    // ended, so this function calls the callback itself.
     if (!started.is_ok() && !handle.done()) {
         handle.give_up_claim();
         return started;

@@ -48,17 +48,17 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
     [[nodiscard]] const rueda::Status& outcome() noexcept {
         return sparse != nullptr && status().is_ok() ? sparse->agreed(*this) : status();
     }
-    /// Returns the outcome with the call's source line; `placed` is the memory for the new text. If there is no memory
-    /// for the text, returns the outcome as it is.
+    /// Returns the outcome with the call's source line. `placed` is the memory for the new status. If there is no
+    /// memory for the new text, returns the outcome without the source line.
     [[nodiscard]] const rueda::Status& with_own_site(rueda::Status& placed) noexcept;
 
     rueda::core::Runtime* runtime;
     bool is_receive = false;
     std::atomic<int> references{2};
     std::unique_ptr<rueda::core::SparseAllreduce>
-        // the inputs and results of a sparse allreduce; null for other operations
+        // The inputs and results of a sparse allreduce. Null for other operations.
         sparse;
-    rueda_callback callback = nullptr;  // written by the thread that has called claim(), before it calls arm()
+    rueda_callback callback = nullptr;  // The thread that has called claim() writes `callback` before it calls arm().
     void* data = nullptr;
     const char* source_file = nullptr;
     std::int32_t source_line = 0;

@@ -46,11 +46,11 @@ void let_the_cause_end_first() {
     }
 }
 
-/// Leaves the job when the process exits. If the process exits with success, it serves the other ranks until they shut
-/// down too. If the process failed, it ends the job instead.
+/// Leaves the job when the process exits. If the process exits with success, it first serves the other ranks until they
+/// shut down, too. If the process failed, it ends the job instead.
 void shut_down_at_exit(int exit_status, void* /*unused*/) {
     if (process().pid.load(std::memory_order_relaxed) != getpid()) {
-        return;  // a forked child has no job; it could wait for ever for a lock that a thread of its parent held
+        return;  // A forked child has no job. It could wait for ever for a lock that a thread of its parent held.
     }
     Runtime* const runtime = process().current.load(std::memory_order_acquire);
     if (runtime != nullptr) {
@@ -63,7 +63,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
             }));
         }
     }
-    // Without a job there is nothing to leave. If a callback ends the process, it must not call shutdown.
+    // Without a job there is nothing to leave. rueda_shutdown() is then not called, because it would fail if a
+    // completion callback has called exit().
     const bool has_failed = runtime != nullptr && rueda_shutdown() != RUEDA_OK;
     if (exit_status != 0 || has_failed) {
         let_the_cause_end_first();
@@ -91,15 +92,15 @@ LauncherLine& deaf_line() {
 /// are not for the child.
 void forget_in_child() {
     Process& state = process();
-    // If a thread of the parent was in init or shutdown, it held this mutex. That thread does not exist in the child,
-    // so nobody would unlock the mutex.
+    // If a thread of the parent was in init or shutdown, that thread held `state.mutex`. The thread does not exist in
+    // the child, so nobody would unlock the mutex. The child therefore gets a new mutex.
     const bool was_held = !state.mutex.try_lock();
     if (state.current.exchange(nullptr, std::memory_order_relaxed) != nullptr || was_held) {
         state.forked.store(true, std::memory_order_relaxed);
     }
     new (&state.mutex) std::mutex;
     new (&state.runtimes_mutex) std::mutex;
-    // The memory guard's mutex may be held by a thread of the parent too. The child has no pending operations, so it
+    // A thread of the parent may also hold the mutex of the memory guard. The child has no pending operations, so it
     // needs no guard.
     unwatch_memory();
     if (state.launcher.load(std::memory_order_relaxed) != nullptr) {
@@ -126,8 +127,8 @@ LauncherLine& launcher_of(Process& state, const base::EnvironmentLookup& environ
     return *state.launcher.load(std::memory_order_relaxed);
 }
 
-/// The control plane calls this while the ranks connect. Fails if another rank has ended, because that rank will never
-/// connect.
+/// The control plane calls this function while the ranks connect. Fails if another rank has ended, because that rank
+/// will never connect.
 Status still_worth_waiting(LauncherLine& launcher, int rank, int size) {
     if (!launcher.is_about(rank, size)) {
         return {};
@@ -224,7 +225,7 @@ Status check_same_job(const Process& state, const collectives::Membership& membe
     }
     if (!membership.communicator.empty()) {
         Runtime& joined = *state.current.load(std::memory_order_relaxed);
-        if (joined.aborted()) {  // after an abort Rueda does not call MPI, because a call of MPI may not return
+        if (joined.aborted()) {  // After an abort Rueda does not call MPI, because the call may not return.
             return {ErrorCode::aborted,
                     "init: the job that this process is in was aborted; start it again (a process cannot join it "
                     "twice)"};
@@ -318,11 +319,11 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
     Result<base::Config> config = base::read_config(environment);
     RUEDA_RETURN_IF_FAILED(config.status());
     launcher.set_members(membership.ranks);
-    // The control plane may call `question` even after the start. At the end of the start, `starting` is set to false.
-    // From that time `question` does nothing, because the engine watches the other ranks. If the job consists of the
-    // processes of a communicator, `starting` is false until the members of the job are known. A rank that ends before
-    // that time may not be a member of the job. memory_order_relaxed is enough, because every thread that reads the
-    // flag holds the process mutex.
+    // `question` acts only while `starting` is true. At the end of the start, `starting` is set to false: the engine
+    // then watches the other ranks, but the control plane may still call `question`. If the job consists of the
+    // processes of a communicator, `starting` is also false until the members of the job are known. A rank that ends
+    // before that time may not be a member. memory_order_relaxed is enough, because every thread that reads the flag
+    // holds the process mutex.
     const auto starting = std::make_shared<std::atomic<bool>>(membership.communicator.empty());
     const auto question = [&launcher, starting](int rank, int size) {
         return starting->load(std::memory_order_relaxed) ? still_worth_waiting(launcher, rank, size) : Status();
@@ -386,9 +387,9 @@ Status join_ranks(Process& state, LauncherLine& launcher, const base::Environmen
 }
 
 /// Stores the variables of a place (this process's rank in a generation of an elastic job) in the environment. Init and
-/// libraries for PyTorch look for them there. Other threads may read the environment meanwhile. This is safe with the
-/// GNU C library. ruedarun starts each worker with all these variables, so setenv() only replaces pointers to values.
-/// The C library never frees the old values.
+/// libraries for PyTorch look for these variables there. With the GNU C library, other threads may read the environment
+/// at the same time, for two reasons. ruedarun starts each worker with all these variables, so setenv() only replaces
+/// pointers to values. The C library never frees the old values.
 Status take_place(const base::LauncherPlace& place) {
     for (const base::PlaceVariable& variable : place.variables) {
         // NOLINTNEXTLINE(concurrency-mt-unsafe): see above
@@ -413,12 +414,13 @@ Status join_generations(Process& state, LauncherLine& launcher, const collective
         RUEDA_RETURN_IF_FAILED(place.status());
         RUEDA_RETURN_IF_FAILED(take_place(place.value()));
         if (!state.runtimes.empty()) {
-            // The launcher gives this process a new place (a rank in the next generation) only when it knows that all
-            // ranks of this process's last generation have left that generation or are dead. So no process uses the
-            // memory of that generation any more.
+            // A place is a rank in the next generation. The launcher gives this process a place only when it knows that
+            // all ranks of the last generation have left that generation or are dead. So no process uses the memory of
+            // the last generation any more.
             state.runtimes.back()->release_after_abort();
         }
-        // The copy of the environment is made here, because take_place() has changed the environment.
+        // process_environment() makes a copy. It is called here and not earlier, because take_place() has changed the
+        // environment.
         Status joined = join_ranks(state, launcher, base::process_environment(), membership, sets, is_first_time);
         if (joined.code() != ErrorCode::aborted || !launcher.is_elastic()) {
             return joined;
@@ -438,7 +440,7 @@ Status initialise(Process& state, const collectives::Membership& membership, Set
         RUEDA_RETURN_IF_FAILED(check_same_job(state, membership));
         return sets.find(*joined);
     }
-    state.knows_of_abort.store(false, std::memory_order_relaxed);  // the flag was set in an earlier job
+    state.knows_of_abort.store(false, std::memory_order_relaxed);  // An earlier job may have set `knows_of_abort`.
     if (state.forked.load(std::memory_order_relaxed)) {
         return not_initialized();
     }

@@ -89,8 +89,8 @@ int rueda_deallocate(void* memory) {
                                           memory, tensor);
                 }
             }
-            // A child that was forked after the end of the job has not mapped this memory, and may have mapped
-            // something else at the address.
+            // A child process that was forked after the end of the job has not mapped this memory. The child may have
+            // mapped something else at the address, so it frees nothing.
             return owner->pid() == getpid() ? owner->deallocate(memory) : Status();
         }
         if (rueda::collectives::DeviceRuntime* const devices = rueda::core::opened_devices();

@@ -43,8 +43,8 @@ Status make_message(const Call& call, bool sends, const rueda_tensor* tensor, in
                                                            : Status();
 }
 
-/// After this call, wait_on_stream() for a receive into device memory waits until the copy of the message was put into
-/// a stream. For a send, wait_on_stream() always waits for the end of the send.
+/// For a receive into device memory, makes wait_on_stream() wait until the copy of the message was put into a stream.
+/// For a send, wait_on_stream() always waits for the end of the send.
 void expect_copy(const rueda::core::MessageRequest& request, Completion& completion) {
     if (request.device != nullptr && !request.sends) {
         completion.expect_launches(1);

@@ -29,15 +29,16 @@ namespace rueda::core::c_interface {
 
 /// The Runtimes in this struct are never destroyed: handles, slots and resident memory may outlive a shutdown.
 struct Process {
-    std::mutex mutex;  // held during init and shutdown; taken before any other mutex
+    std::mutex mutex;  // Held during init and shutdown. A thread takes this mutex before any other mutex.
     /// A thread holds this mutex only while it reads or extends the list, and never while it waits for other ranks.
-    /// Freeing memory needs this mutex. If a shutdown held the mutex while it waits for other ranks, a thread that
-    /// frees memory would have to wait too.
+    /// Freeing memory needs this mutex. If a shutdown held this mutex while it waits for other ranks, a thread that
+    /// frees memory would have to wait, too.
     std::mutex runtimes_mutex;
     std::vector<std::unique_ptr<Runtime>> runtimes;  // written under both mutexes
-    std::vector<int> launch_ranks;  // the rank in the launch, for each rank of the current job; protected by `mutex`
-    std::int32_t next_set_id = 1;   // larger than the numbers of all process sets of earlier jobs; protected by `mutex`
-    // the job that this process is in; init stores it with release, and all readers load it with acquire
+    std::vector<int> launch_ranks;  // For each rank of the current job: its rank in the launch. Protected by `mutex`.
+    std::int32_t next_set_id = 1;   // Larger than the numbers of all process sets of earlier jobs. Protected by
+                                    // `mutex`.
+    // The job that this process is in, or null. init stores it with release, and all readers load it with acquire.
     std::atomic<Runtime*> current{nullptr};
     /// The connection to the launcher. The first init creates it and stores it with release; all readers load it with
     /// acquire. It is never destroyed.
@@ -56,7 +57,8 @@ struct Process {
 };
 
 inline Process& process() {
-    static auto* instance = new Process;  // never destroyed, because the last exit handler may still use it
+    static auto* instance = new Process;  // The object is never destroyed, because the last exit handler may still use
+                                          // it.
     return *instance;
 }
 

@@ -34,7 +34,7 @@ Status check_new_set(const std::int32_t* ranks, std::size_t count, const std::in
     return check_place(process_set, "process set");
 }
 
-/// Calls `read` with the set's identity and this rank's number in the job.
+/// Calls the function `read` with the set's identity and this rank's number in the job.
 template <class Read>
 int of_set(std::int32_t id, const void* place, Read&& read) {
     return guarded([&]() -> Status {
@@ -81,7 +81,7 @@ int rueda_process_set_remove(int32_t process_set) {
     return guarded_wait([&]() -> Status {
         Result<Runtime*> runtime = current_runtime();
         RUEDA_RETURN_IF_FAILED(runtime.status());
-        const auto set = runtime.value()->process_sets().find(process_set);  // an unknown set is reported by remove()
+        const auto set = runtime.value()->process_sets().find(process_set);  // remove() reports an unknown set.
         RUEDA_RETURN_IF_FAILED(runtime.value()->process_sets().remove(process_set));
         if (set.is_ok()) {
             set.value()->disconnect_devices();

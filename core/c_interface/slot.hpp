@@ -13,12 +13,13 @@
 #include "core/runtime/runtime.hpp"
 #include "rueda/rueda.h"
 
-/// The object behind a TensorSlot: a name, whose table entry is looked up once per job.
+/// The object behind a TensorSlot. It contains a name, and looks up the name's table entry once per job.
 struct rueda_slot {
     std::string name;
     std::int32_t process_set = 0;
     std::mutex mutex;
-    // Stored with release after `set` and `entry`. Every user of the slot loads it with acquire.
+    // The Runtime in which the slot was used last. It is stored with release after `set` and `entry`, and loaded with
+    // acquire by every user of the slot.
     std::atomic<rueda::core::Runtime*> runtime{nullptr};
     std::shared_ptr<rueda::core::ProcessSet> set;
     rueda::core::TensorEntry* entry = nullptr;

@@ -11,8 +11,8 @@
 
 namespace rueda::core {
 
-/// A send or a receive, packed into one word of the rank's block (base::RankBlock::message_kind). The lower half of the
-/// word is the peer; the upper half contains flags. 0 means no message.
+/// How a send or a receive is packed into one word of the rank's block (base::RankBlock::message_kind). The lower half
+/// of the word is the peer; the upper half contains flags. 0 means no message.
 class MessageWord {
 public:
     [[nodiscard]] static std::uint64_t of(const StallReport::Message& message) {
@@ -47,10 +47,12 @@ void publish_awaited_message(base::RankBlock& block, const StallReport::Tensor* 
 /// Reads the message that publish_awaited_message() has published. Any thread.
 [[nodiscard]] std::optional<StallReport::Tensor> read_awaited_message(const base::RankBlock& block,
                                                                       std::int64_t now_ns);
-/// Makes an entry of a report from `message`, the result of read_awaited_message(). Rank `own` waits for this message.
-/// If it is a receive from any rank, there are two cases. If all other ranks of `ranks` can send the message, all these
-/// ranks count as missing. If only the members of a smaller process set can send it, no rank counts as missing, because
-/// only rank `own` knows that set. If the message waits for the GPU of rank `own`, rank `own` counts as missing.
+/// Completes an entry of a report: returns `message` (the result of read_awaited_message()) with its lists `ready` and
+/// `missing`. Rank `own` waits for the message, so it is in `ready`. If the other side is one rank, that rank counts as
+/// missing. If the message is a receive from any rank, there are two cases. If all other ranks of `ranks` can send the
+/// message, all these ranks count as missing. If only the members of a smaller process set can send it, no rank counts
+/// as missing, because only rank `own` knows that set. If the message waits for the GPU of rank `own`, rank `own`
+/// counts as missing.
 [[nodiscard]] StallReport::Tensor with_sides(StallReport::Tensor message, std::int32_t own,
                                              std::span<const std::int32_t> ranks);
 

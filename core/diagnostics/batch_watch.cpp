@@ -20,13 +20,12 @@
 namespace rueda::core {
 namespace {
 
-/// The longest time that a report waits for the chunks of the batch. Only the thread that drives progress knows them,
-/// and this thread never answers if it is stuck itself.
+/// The longest time that a report waits for the chunks of the batch. Only the thread that drives progress knows the
+/// chunks. If that thread is stuck, it never answers.
 constexpr std::int64_t kChunksPatienceNs = kSecond;
 
-/// Compares the counts of one rank (`counts`) with the highest counts of all ranks (`most`). Returns the part of a
-/// chunk that this rank has not delivered, although another rank has delivered its own part of the same chunk or of a
-/// later chunk.
+/// Compares the counts of one rank (`counts`) with the highest counts of all ranks (`most`). If another rank has
+/// delivered its part of a chunk and this rank has not, returns the part that this rank has not delivered.
 std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& counts, const BatchWatch::Counts& most,
                                                     const std::optional<collectives::BatchChunks>& chunks) {
     using Kind = StallReport::Part::Kind;
@@ -75,8 +74,8 @@ BatchWatch::BatchWatch(const StallSettings& settings, const base::HostBlocks& bl
 
 std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const Source& source) {
     const std::uint64_t position = memory_.cursor(own_).position.load(std::memory_order_acquire);
-    // This must be peek() and not read(), because another thread of this rank may move the cursor (this rank's position
-    // in the log) past the entry. After that, the entry may be overwritten.
+    // The entry is read with peek() and not with read(), because another thread of this rank may move the cursor (this
+    // rank's position in the log) past the entry. After that, the entry may be overwritten.
     const auto entry = settings_.enabled ? log_.peek(position) : std::nullopt;
     if (!entry || !is_call(entry->kind)) {
         since_ns_ = 0;
@@ -107,8 +106,8 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
         const bool has_parts = add_parts(made, now_ns, source);
         const bool has_stacks = add_stacks(made, source);
         if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
-            // the report still waits for stacks or chunks; the next call makes the report again, and checks whether
-            // they have arrived
+            // The report still waits for stacks or chunks. The next call makes the report again, and checks whether the
+            // stacks and chunks have arrived.
             return std::nullopt;
         }
         stop_asking(source);
@@ -120,7 +119,7 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
 }
 
 /// For each rank that is behind, adds to the report which part of which chunk the rank has not delivered. Returns true
-/// if the chunks are known, or if the time to wait for them is over: the report then need not wait.
+/// if the report need not wait any longer: the chunks are known, or the time to wait for them is over.
 bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
     if (!source.counts) {
         return true;
@@ -141,7 +140,8 @@ bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Sourc
 }
 
 /// Asks only the suspects (the ranks that may hold up the batch) for their stacks. The other ranks just wait for the
-/// suspects, and the stacks of many ranks are a long text. Returns whether the answers are there.
+/// suspects, and printing the stacks of many ranks would make the report long. Returns true if the report need not wait
+/// for the stacks any longer.
 bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     if (!source.add_stacks) {
         return true;
@@ -168,7 +168,8 @@ void BatchWatch::stop_asking(const Source& source) {
 
 bool BatchWatch::is_reporter(std::int64_t now_ns) const {
     for (std::uint32_t member = 0; member < own_; ++member) {
-        // A member that has finished the batch does not report it. This acquire load pairs with advance_to().
+        // A member that has finished the batch does not report the batch. The acquire load of the member's position
+        // pairs with advance_to().
         const bool sees_it = memory_.cursor(member).position.load(std::memory_order_acquire) <= position_;
         if (sees_it &&
             now_ns - blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed) <= settings_.silence_limit_ns) {

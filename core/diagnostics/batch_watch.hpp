@@ -27,8 +27,8 @@ namespace rueda::core {
 /// If no rank of the host moves any data for the shutdown time, the job ends. Threads: one, the background thread.
 class BatchWatch {
 public:
-    /// `moved` returns how much a member has done in all batches so far; the counts of two members can be compared
-    /// (collectives::Progress). `moved` may be empty.
+    /// `moved` is a function that returns how much a member has done in all batches so far (collectives::Progress). The
+    /// results for two members can be compared. `moved` may be empty.
     BatchWatch(const StallSettings& settings, const base::HostBlocks& blocks,
                const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t own,
                std::function<std::uint64_t(std::uint32_t member)> moved = {});
@@ -85,9 +85,10 @@ private:
     std::int64_t since_ns_ = 0;  ///< 0: no batch is stuck
     std::int64_t next_report_ns_ = 0;
     std::uint64_t steps_ = 0;  ///< the steps that all members of this host together had done at the last call of tick()
-    std::int64_t moved_ns_ = 0;  ///< the time when `steps_` last changed, or when the cursor came to the current call
+    /// the later of two times: when `steps_` last changed, and when the cursor came to the current call
+    std::int64_t moved_ns_ = 0;
     bool asks_for_stacks_ = false;
-    std::int64_t due_ns_ = 0;  ///< the time since which a report has waited for stacks and chunks; 0: no report waits
+    std::int64_t due_ns_ = 0;  ///< the time when a report began to wait for stacks and chunks; 0 if no report waits
 };
 
 }  // namespace rueda::core

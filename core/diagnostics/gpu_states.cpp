@@ -144,8 +144,8 @@ GpuState gpu_state_of(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 }
 
 void add_gpu_state(StallReport::Rank& rank, const GpuState& state, std::int64_t now_ns) {
-    // The report leaves out the last finished operation. The flight recorder counts a launched operation as finished,
-    // which would mislead the reader of the report.
+    // The report does not show the rank's last finished operation, because it would mislead the reader: the flight
+    // recorder counts an operation as finished as soon as it is launched.
     rank.finished.reset();
     switch (state.stage) {
         case GpuState::Stage::not_begun:

@@ -14,7 +14,7 @@ namespace rueda::core {
 struct GpuState {
     enum class Stage : std::uint8_t {
         not_begun,      ///< the member has not reached the batch
-        launching,      ///< the member is about to launch the batch; `state.phase` says how far it is
+        launching,      ///< the member is about to launch the batch; `state.phase` says how far the member is
         behind_others,  ///< the member has launched the batch, and its GPU still works on an earlier batch
         on_gpu,         ///< the member has launched the batch, and its GPU has done all earlier batches
         done,           ///< the member's GPU has done the batch

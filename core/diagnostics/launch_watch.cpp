@@ -20,8 +20,8 @@ LaunchWatch::LaunchWatch(const StallSettings& settings, const base::HostBlocks& 
     : blocks_(blocks), memory_(memory), own_(own), settings_(settings) {}
 
 std::optional<StallMonitor::Finding> LaunchWatch::tick(std::int64_t now_ns, const Source& source) {
-    // The loads in this function are relaxed, because the thread that drives progress wrote the values long before a
-    // report is due.
+    // The loads in this function are relaxed. They need no order, because the thread that drives progress wrote the
+    // values long before a report is due.
     const std::uint64_t launched =
         settings_.enabled ? memory_.cursor(own_).launched.load(std::memory_order_relaxed) : 0;
     if (launched == 0 || launched != launched_) {

@@ -49,7 +49,7 @@ private:
     NegotiationMemory<base::StdAtomics> memory_;
     std::uint32_t own_;
     StallSettings settings_;
-    std::uint64_t launched_ = 0;  ///< the value of Cursor::launched at the last check; 0: the GPU has no batch
+    std::uint64_t launched_ = 0;  ///< the value of Cursor::launched at the last check; 0 if the GPU had no batch
     std::int64_t since_ns_ = 0;   ///< the time since which this batch has been the oldest
     std::int64_t next_report_ns_ = 0;
 };

@@ -25,22 +25,25 @@ using NotificationKind = base::LauncherNotification::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// How long a rank in init waits for messages that an ended rank sent before its end. Such a message is used instead of
-/// the notification about the end, because the error in the message says more than the end of one rank.
+/// How long a rank in init waits for messages that an ended rank sent before its end. If such a message contains an
+/// error, this rank uses the message and not the launcher's notification, because the error says more than the end of
+/// one rank.
 constexpr std::int64_t kJoiningPatience = 100 * kMillisecond;
-/// How long this rank still waits for its shutdown to complete after it has learned that another rank failed. This
-/// takes time: after the last rank has announced its shutdown, a message must pass through the tree of the hosts.
+/// How long this rank still waits for its shutdown to complete after it has learned that another rank failed. A
+/// shutdown takes time: after the last rank has announced its shutdown, a message must pass through the tree of the
+/// hosts.
 constexpr std::int64_t kShutdownPatience = 1000 * kMillisecond;
 
-/// The largest number of messages with the reason of an abort that this rank sends. The number is small, because the
-/// messages stay in the socket's buffer: the launcher reads them only when the rank ends.
+/// The largest number of messages that this rank sends to report the reason of an abort. The number is small, because
+/// the messages stay in the socket's buffer: the launcher reads them only when the rank ends.
 constexpr std::size_t kMostReports = 8;
 
-/// The largest number of notifications that this rank keeps. ruedarun sends at most sixteen; a launcher that sends more
-/// than this limit is not ruedarun.
+/// The largest number of notifications that this rank keeps. ruedarun sends at most sixteen. A launcher that sends more
+/// than this limit is therefore not ruedarun.
 constexpr std::size_t kMostWords = 64;
 
-/// Opens the socket that the environment variable names. Fails if the descriptor now belongs to any other file.
+/// Takes over the inherited socket whose descriptor the environment variable contains. Fails if this descriptor now
+/// belongs to another file.
 Result<base::UniqueFd> take_socket(const base::LauncherAddress& address) {
     struct stat facts {};
     if (::fstat(address.fd, &facts) != 0 || !S_ISSOCK(facts.st_mode) || facts.st_ino != address.inode) {
@@ -117,13 +120,13 @@ LauncherLine::LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_
     read(base::monotonic_ns());  // opens the step file, which comes with the first message
 }
 
-/// Like recv(). If a file comes with the message, it is opened as the step file.
+/// Receives a message like recv(). If a file's descriptor comes with the message, opens this file as the step file.
 ssize_t LauncherLine::receive(std::span<char> buffer) {
     iovec part{buffer.data(), buffer.size()};
     base::Attachments attached;
     const ssize_t got = base::receive_with_descriptors(socket_.value(), {&part, 1}, attached);
     if (got > 0 && !attached.fds.empty()) {
-        steps_.open(attached.fds.front().value());  // once the file is mapped, its descriptor is not needed
+        steps_.open(attached.fds.front().value());  // maps the file, so the descriptor may be closed afterwards
     }
     return got;
 }
@@ -138,7 +141,7 @@ void LauncherLine::set_members(std::vector<int> launch_ranks) {
     members_ = std::move(launch_ranks);
 }
 
-/// The caller of any of the following functions holds the mutex.
+/// Callers of is_member(), heard_of_members(), of_launch() and read() hold the mutex. Only the constructor need not.
 bool LauncherLine::is_member(int launch_rank) const {
     return members_.empty() || std::find(members_.begin(), members_.end(), launch_rank) != members_.end();
 }
@@ -153,8 +156,8 @@ std::span<const HeardNotification> LauncherLine::heard_of_members() {
     return members_heard_;
 }
 
-/// Translates a rank of the job to the launcher's number. The two differ if the job consists of only some of the
-/// launched ranks.
+/// Returns `text`, in which ranks have the launcher's numbers. If the job consists of only some of the launched ranks,
+/// the job's numbers may differ. In that case, the result says which numbers are meant.
 std::string LauncherLine::of_launch(const std::string& text) const {
     return members_.empty() ? text : "of the ranks that were launched, " + text;
 }
@@ -163,8 +166,8 @@ void LauncherLine::read(std::int64_t now_ns) {
     std::array<char, base::kMostLauncherNotification + 1> buffer;
     while (socket_.is_open()) {
         const ssize_t got = receive(buffer);
-        // If a launcher ends before it has read one of this process's messages, the connection is reset. The reset is
-        // reported once, before the launcher's own messages.
+        // If the launcher ends before it has read all messages of this process, the connection is reset. This process
+        // then gets ECONNRESET once, and can still read the launcher's earlier messages.
         if (got < 0 && (errno == EINTR || errno == ECONNRESET)) {
             continue;
         }
@@ -264,9 +267,9 @@ Result<base::LauncherPlace> LauncherLine::wait_for_place() {
             }
             fd = socket_.value();
         }
-        // A message of the launcher ends this poll. If the launcher dies, the kernel closes the launcher's end of the
-        // socket, which ends the poll too. The time limit is needed only for a failed send, which the next pass of the
-        // loop repeats.
+        // The call of poll() below returns when the launcher sends a message, and also when the launcher dies, because
+        // the kernel then closes the launcher's end of the socket. The time limit of poll() is needed only for a failed
+        // send, which the next pass of the loop repeats.
         constexpr int kLookAgainMs = 1000;
         pollfd entry{fd, POLLIN, 0};
         ::poll(&entry, 1, kLookAgainMs);
@@ -288,7 +291,7 @@ std::optional<std::string> LauncherLine::cause_in_mpi_init(std::int64_t now_ns) 
 }
 
 /// Waits for a notification for which `wanted` returns true, and returns a text about the first one. Returns nothing if
-/// none comes within kMoment, or if the launcher has ended.
+/// no such notification comes within kMoment, or if the launcher has ended.
 template <class Wanted>
 std::optional<std::string> LauncherLine::wait_for(Wanted&& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + kMoment;

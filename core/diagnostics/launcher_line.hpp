@@ -51,7 +51,7 @@ struct HeardNotification {
                                          Standing standing = Standing::running);
 
 /// Receives the launcher's notifications (docs/design/failure.md) over a socket that ruedarun or its supervisor opened,
-/// and that this process inherited. Without a launcher every function returns at once.
+/// and that this process inherited. If there is no launcher, every function returns at once.
 ///
 /// This object belongs to the process and outlives the process's Runtimes: a notification stays valid for the next
 /// Runtime. A forked child also has the descriptor. The child must not read from the descriptor, because it would take
@@ -60,17 +60,18 @@ struct HeardNotification {
 /// Threads: any. The mutex is held for a few system calls that do not block, and never during a wait.
 class LauncherLine {
 public:
-    /// How long to wait for the launcher's notification about a failure that this rank has noticed in another way.
-    /// ruedarun learns of an end on the same host within a millisecond. It learns of an end on another host by one
-    /// message. In measurements with more runnable threads than cores, the notification took longer than 100 ms for
-    /// about one of thirty deaths.
+    /// How long this rank waits for the launcher's notification if it has noticed a failure in another way. ruedarun
+    /// learns of an end on the same host within a millisecond. It learns of an end on another host by one message. In
+    /// measurements with more runnable threads than cores, the notification took longer than 100 ms for about one of
+    /// thirty deaths.
     static constexpr std::chrono::milliseconds kMoment{200};
 
     [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);
     /// For tests: uses a socket that is already open. If the socket is not open, there is no launcher.
     LauncherLine(base::UniqueFd socket, std::int32_t rank, std::int32_t ranks);
 
-    /// One line for the user if the environment variable names a launcher but its socket cannot be used; otherwise "".
+    /// One line for the user if the environment variable names a socket of a launcher, but this socket cannot be used.
+    /// Otherwise "".
     [[nodiscard]] const std::string& notice() const { return notice_; }
     /// Whether there is a launcher whose notifications can arrive.
     [[nodiscard]] bool is_open() {
@@ -84,8 +85,8 @@ public:
         return rank_ == rank && ranks_ == size;
     }
 
-    /// Whether the launcher runs an elastic job (docs/design/0028-elastic-jobs.md): it gives this process a place (a
-    /// rank) in a new generation whenever the process has left the previous one.
+    /// Whether the launcher runs an elastic job (docs/design/0028-elastic-jobs.md). In such a job, the launcher gives
+    /// this process a place (a rank) in a new generation whenever the process has left the previous one.
     [[nodiscard]] bool is_elastic() {
         const std::lock_guard lock(mutex_);
         return is_elastic_ && socket_.is_open();
@@ -99,14 +100,14 @@ public:
     [[nodiscard]] std::int32_t take_slot_changes();
 
     /// Call this if the job consists of only some of the launched ranks. `launch_ranks[r]` is the launch's number of
-    /// the job's rank r, or −1 if the launcher does not know this rank. Empty means: all launched ranks in their order.
-    /// Notifications about other ranks are ignored.
+    /// the job's rank r, or −1 if the launcher does not know this rank. If `launch_ranks` is empty, the job consists of
+    /// all launched ranks in their order. Notifications about other ranks are ignored.
     void set_members(std::vector<int> launch_ranks);
 
-    /// Returns the reason if the end of another rank must also end the job of this rank; otherwise nothing.
-    /// `standing()` returns the state of this rank. It is called only after the notifications were read, because the
-    /// state must not be older than the notifications. For example, another rank may have ended because of what this
-    /// rank has just done.
+    /// Returns the reason if the end of another rank must also end the job of this rank; otherwise nothing. `standing`
+    /// is a function that returns the state of this rank. This function is called only after the notifications were
+    /// read, because the state must not be older than the notifications. For example, another rank may have ended
+    /// because of what this rank has just done.
     template <class Ask>
     [[nodiscard]] std::optional<std::string> cause(Ask&& standing, std::int64_t now_ns) {
         const std::lock_guard lock(mutex_);
@@ -121,8 +122,8 @@ public:
     /// If a launched rank has ended, and MPI_Init would therefore wait for ever, returns a text about this end.
     /// MPI_Init waits for every launched rank, even for ranks that will not be in the job.
     [[nodiscard]] std::optional<std::string> cause_in_mpi_init(std::int64_t now_ns);
-    /// Returns why the given rank of the job has died. Waits for the launcher's notification for a short time. There
-    /// are three cases:
+    /// Returns why the given rank of the job has died. Waits for the launcher's notification for a short time. The text
+    /// depends on the notifications:
     /// - If the launcher reported the failure of another rank before, the text is about that rank, because its failure
     ///   is the cause. For example, MPI can end a process whose connection to another host breaks.
     /// - If the launcher reported the end of the given rank, the text contains this notification and `end_reason`, the
@@ -133,10 +134,11 @@ public:
     [[nodiscard]] std::optional<std::string> notification_of_failure();
 
     /// Tells the launcher why this rank's program saw an abort, so that the launcher does not report the end of this
-    /// process as the cause. The launcher uses the last message. If a new message only repeats the same reason for
-    /// another tensor, it is not sent. After a few messages, no further message is sent.
+    /// process as the cause. If this rank sends several messages, the launcher uses the last one. If a new message only
+    /// repeats the same reason for another tensor, it is not sent. After a few messages, no further message is sent.
     void report_abort(std::string_view reason);
-    /// After this call, report_abort() sends nothing: this rank ends the job, so its end is the cause.
+    /// Call this if this rank itself ends the job. The launcher then takes this rank's end as the cause, because
+    /// report_abort() sends nothing any more.
     void become_the_cause();
 
     /// Tells the launcher which step this program has reached, so that the launcher knows the step even if the process
@@ -159,7 +161,7 @@ private:
     std::mutex mutex_;
     base::UniqueFd socket_;
     std::vector<HeardNotification> heard_;
-    // those notifications in `heard_` that are about members of the job; every call that uses this list first fills it
+    // The notifications in `heard_` that are about members of the job. Each call that uses this list fills it first.
     std::vector<HeardNotification> members_heard_;
     std::vector<int> members_;
     std::int32_t rank_ = 0;

@@ -32,7 +32,8 @@ std::string name_of_rank(std::int32_t rank, std::string_view host, std::int32_t 
 bool process_has_ended(const base::RankBlock& block) {
     const std::int32_t pid = block.pid.load(std::memory_order_acquire);
     const std::uint64_t start = block.process_start.load(std::memory_order_acquire);
-    // If /proc is not usable in both processes, this process cannot tell whether the pid means the same process here.
+    // The pid means the same process here only if both processes are in the same pid namespace. This process can check
+    // that only if /proc is usable in both processes.
     const bool is_known = pid != getpid() && start != 0 && base::process_start_time(getpid()) != 0;
     return is_known && base::process_has_ended(pid, start);
 }
@@ -76,8 +77,8 @@ void Liveness::watch_member(std::uint32_t index) {
     }
     member.watch = Watch::by_proc;
     base::UniqueFd pidfd = open_pidfd(member.pid);
-    // /proc is read after pidfd_open(). If /proc gives the start time of the rank's process, the descriptor belongs to
-    // that process.
+    // A pid may be used again for another process. If /proc, read after pidfd_open(), still gives the start time of the
+    // rank's process, the descriptor belongs to that process.
     if (pidfd.is_open() && base::process_start_time(member.pid) == member.process_start) {
         member.pidfd = std::move(pidfd);
         member.watch = Watch::by_pidfd;
@@ -98,8 +99,8 @@ std::optional<Liveness::Death> Liveness::check() {
         index, control_.ranks[index].global_rank.load(std::memory_order_relaxed),
         fmt::format("{} died: {}", describe(index), end_reason.empty() ? kNoExitRecord : std::string_view(end_reason)),
         end_reason};
-    // The death is marked as found only after it was described. If there is no memory for the description, the next
-    // call finds the death again.
+    // The assignment to `watch` marks the death as found. It comes after the description, so that the next call finds
+    // the death again if there was no memory for the description.
     dead->watch = Watch::none;
     return death;
 }

@@ -32,9 +32,9 @@ inline constexpr std::string_view kNoExitRecord =
 /// written its pid.
 [[nodiscard]] bool process_has_ended(const base::RankBlock& block);
 
-/// Notices that another rank of the host has died: with one pidfd per process, or with /proc if the system gives no
-/// pidfd. A stopped process is not dead. If a rank has left the job, its end is not reported. Ranks that are threads of
-/// this process are not watched.
+/// Notices that another rank of the host has died: with one pidfd (a file descriptor that refers to a process) per
+/// process, or with /proc if the system gives no pidfd. A stopped process is not dead. If a rank has left the job, its
+/// end is not reported. Ranks that are threads of this process are not watched.
 ///
 /// Only the parent process of a rank knows how the rank ended (launcher_line.hpp). If the rank itself could report a
 /// reason before it ended, the reason is in `end_reason`.
@@ -60,14 +60,15 @@ public:
     /// and a note says so.
     Status watch();
 
-    /// Returns the member with the lowest number that has died while it was running or shutting down. Returns each
-    /// member only once. Makes one system call if all members live. Does not wait.
+    /// Returns a member that has died while it was running or shutting down. If there are several, returns the one with
+    /// the lowest number. Returns each member only once. Makes one system call if all members live. Does not wait.
     [[nodiscard]] std::optional<Death> check();
 
-    /// Stops watching and closes the descriptors. The caller is the thread that has ended the background thread.
+    /// Stops watching and closes the descriptors. Only the thread that has ended the background thread calls this
+    /// function.
     void stop_watching();
 
-    /// Whether check() has found the member dead. Acquire: pairs with check().
+    /// Whether check() has found that the member is dead. The acquire load pairs with the release in check().
     [[nodiscard]] bool is_dead(std::uint32_t member) const {
         return (dead_.load(std::memory_order_acquire) >> member & 1) != 0;
     }
@@ -77,7 +78,7 @@ public:
     /// why the job ended contains this list.
     [[nodiscard]] std::vector<std::string> ended() const;
 
-    /// Notes for the user, one line each: the ranks whose death cannot be noticed.
+    /// Notes for the user, one line each. They name the ranks whose death cannot be noticed.
     [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
 private:

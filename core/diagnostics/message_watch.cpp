@@ -36,7 +36,8 @@ std::string name_of_message(const MessageOperation& operation) {
                : fmt::format("{} (waits for the work of GPU {})", name, operation.waits_for_gpu);
 }
 
-/// Sets a flag in the entry of each send if this rank also has a pending receive from the same peer, or from any rank.
+/// Sets `receives_too` in the entry of each send whose peer this rank also wants to receive from. The pending receive
+/// may name this peer, or accept any rank.
 void note_receives(std::vector<MessageWatch::Late>& all) {
     for (MessageWatch::Late& late : all) {
         StallReport::Message& message = *late.tensor.message;
@@ -47,8 +48,8 @@ void note_receives(std::vector<MessageWatch::Late>& all) {
     }
 }
 
-/// Returns the oldest message in the form in which it is published. A rank can publish only one message, so the text
-/// that names this message also mentions the other late messages.
+/// Returns the entry of the oldest message, as it is published. A rank can publish only one message, so the name in
+/// this entry also mentions the other late messages.
 StallReport::Tensor with_other_names(const std::vector<MessageWatch::Late>& all) {
     constexpr std::size_t kNamed = 3;
     constexpr std::size_t kPublishedBytes = 100;  // RankBlock::message has 103
@@ -106,8 +107,8 @@ std::optional<StallMonitor::Finding> MessageWatch::look(std::int64_t now_ns, con
         const StallReport::Tensor published = with_other_names(all);
         publish_awaited_message(block_, &published, all.front().pending.since_ns);
     }
-    // The new schedule says that this report was made. Therefore it replaces the old schedule only when the texts of
-    // the report exist. If there is no memory for the texts, the old schedule stays, and the report is still due.
+    // The new schedule says that this report was made. The new schedule replaces `schedule_` only after the texts of
+    // the report were made. If there is no memory for the texts, the old schedule stays, and the report is still due.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);

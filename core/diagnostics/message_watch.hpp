@@ -30,10 +30,10 @@ public:
     /// `own` is the block of this rank, and must outlive this object.
     MessageWatch(const StallSettings& settings, base::RankBlock& own);
 
-    /// Call this a few times per second. `is_reporter`: this rank prints the stall reports, so it needs no line in its
-    /// log. The returned finding contains no report. It says whether the job must end because a message has been
-    /// pending for the shutdown time. Every rank decides this by itself, a little later than the rank that prints the
-    /// report.
+    /// Call this a few times per second. `is_reporter` is true if this rank prints the stall reports. It then needs no
+    /// line in its log. The returned finding contains no report. It says whether the job must end because a message has
+    /// been pending for the shutdown time. Every rank decides this by itself, a little later than the rank that prints
+    /// the report.
     [[nodiscard]] std::optional<StallMonitor::Finding> look(std::int64_t now_ns, const Messenger& messenger,
                                                             bool is_reporter);
 

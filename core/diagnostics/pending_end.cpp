@@ -40,8 +40,9 @@ std::uint64_t at_work_for_end(const EndMemory& memory) {
 
 void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
     auto& header = memory.header();
-    // Only one call and one time are stored for all waiting members. If several members begin to wait at the same
-    // moment, any of them may store its own values. The times differ by only a few µs.
+    // One call and one time are stored for all waiting members: those of the first member that waits. If several
+    // members begin to wait at the same moment, any of them may be the one whose values stay. Their times differ by
+    // only a few µs.
     if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
@@ -87,8 +88,8 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     std::string text;
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
-        // This acquire load pairs with Registrar::await_readers(). That function stores a value other than 0 while the
-        // mailbox stays full because some members have not read the answers.
+        // This acquire load pairs with Registrar::await_readers(). If some members have not read the answers, the
+        // mailbox stays full, and that function stores a value other than 0.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

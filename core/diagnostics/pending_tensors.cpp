@@ -60,7 +60,7 @@ bool is_incomplete(const Memory& memory, std::uint64_t word) {
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) % memory.extent().members != 0;
 }
 
-/// Whether a member has claimed this log entry and not published it. No entry after such an entry can be read.
+/// An entry of the log that a member has claimed and not published. Until it is published, no later entry can be read.
 struct Hole {
     std::uint64_t position = 0;
     std::uint32_t member = 0;
@@ -80,9 +80,9 @@ std::optional<Hole> find_hole(const Memory& memory) {
     return member ? std::optional(Hole{position, *member}) : std::nullopt;
 }
 
-/// Looks for log entries that end an operation and that some member has not read yet. Finds the slots of these entries.
-/// The log is read only once, even if the caller asks for many slots: the search for a slot continues where the
-/// previous search stopped. At most as many entries are read as the log can hold, even if another process wrote a wrong
+/// Finds the slots whose operation was ended by a log entry that some member has not read yet. The log is read only
+/// once, even if the caller asks for many slots: the search for a slot continues where the previous search stopped. The
+/// number of entries that are read is limited to the size of the log, because another process may have written a wrong
 /// number into a cursor.
 class Answers {
 public:
@@ -136,8 +136,8 @@ private:
     std::uint32_t left_;
 };
 
-/// All members have announced the operation, but the log does not call it yet. Either the member that announced last
-/// has not written the call, or the call comes after an entry that is not published.
+/// Returns true if all members have announced the operation, but the log has no call of it yet. Either the member that
+/// announced last has not written the call, or the call comes after an entry that is not published.
 bool is_uncalled(const Memory& memory, std::uint32_t slot, std::uint64_t word, const std::optional<Hole>& hole,
                  Answers& answers) {
     const auto& arrivals = memory.arrivals(slot);
@@ -163,7 +163,8 @@ std::uint64_t newest_generation(const Memory& memory, std::uint32_t slot) {
     return stamp - 1;
 }
 
-/// The members whose last direct announcement was in this slot. That announcement may still be pending in the slot.
+/// Returns the members whose last direct announcement (not counted in the slot) was in this slot. That announcement may
+/// still be pending.
 std::uint64_t went_directly(const Memory& memory, std::uint32_t slot) {
     std::uint64_t members = 0;
     for (std::uint32_t member = 0; member < memory.extent().members; ++member) {
@@ -198,9 +199,9 @@ std::optional<PendingTensor> look_at_unnamed(const Memory& memory, std::uint32_t
     return tensor;
 }
 
-/// Finds out from the state and the arrivals of a named slot which generation (use of the slot) may be pending. Returns
-/// nothing if no generation can be pending. If the slot is retired while a direct announcement is pending in it, this
-/// announcement stays pending until all members have read the retirement.
+/// Returns which generation (use of the slot) of a named slot may be pending, to judge by the slot's state and
+/// arrivals. Returns nothing if no generation can be pending. If the slot is retired while a direct announcement is
+/// pending in it, this announcement stays pending until all members have read the retirement.
 std::optional<std::uint64_t> generation_to_look_at(const Memory& memory, std::uint32_t slot, SlotState state,
                                                    std::uint64_t word, bool direct, bool uncalled) {
     if ((state == SlotState::first_sight && !ArrivalCount::is_retired(word)) || state == SlotState::answering) {
@@ -246,7 +247,7 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
     if (all_ready(memory, *tensor)) {
         // All members have announced the operation. There are two cases. If all announcements are direct (not counted
         // in the slot), each member completes the operation as soon as it reads them. If at least one announcement is
-        // counted, all must be counted. A member whose announcement is still direct has then not finished its part.
+        // counted, all must be counted: a member whose announcement is still direct has not finished its part.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;
@@ -257,8 +258,8 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
 
 /// Returns the ranks that wait in join(), as one entry. The age of the entry is the time since the last announcement of
 /// any tensor: as long as the other ranks announce tensors, no rank is late. If all ranks of this host have joined,
-/// they wait for the other hosts. In a set without other hosts, they wait for the ranks that have not ended their
-/// earlier operations.
+/// they wait for the other hosts. If the set has no members on other hosts, they wait for the ranks that have not ended
+/// their earlier operations.
 std::optional<PendingTensor> look_at_joins(const Memory& memory, bool with_other_hosts) {
     auto& header = memory.header();
     const std::uint64_t joined = header.joined.load(std::memory_order_acquire);
@@ -310,8 +311,8 @@ public:
     /// Returns what is pending. With `with_other_hosts`, the result also contains operations that wait only for other
     /// hosts.
     std::vector<PendingTensor> finish(bool with_other_hosts) && {
-        // If all ranks have joined and an operation is pending, the ranks wait for that operation. So the join is not
-        // listed.
+        // If all ranks have joined and another operation is pending, the ranks wait for that operation and not for the
+        // join. So the join is not listed.
         if (auto joins = look_at_joins(memory_, is_one_of_hosts_);
             joins && (pending_.empty() || is_one_of_hosts_ || !all_ready(memory_, *joins))) {
             pending_.push_back(std::move(*joins));
@@ -371,8 +372,8 @@ private:
             auto& record = memory_.mailbox_record(member, index);
             const std::string name = record.pending_name();
             const std::int64_t announced_ns = record.place.announced_ns.load(std::memory_order_relaxed);
-            // A registrar marks a record as taken after it has handled the record. The registrar may be stopped between
-            // the two steps.
+            // A registrar first handles a record, and then marks it as taken. If the registrar is stopped between the
+            // two steps, the record looks as if nobody had handled it.
             const bool is_answered = looked == 0 && !name.empty() && answers_.has(name);
             // A record is reused only after it was marked as taken.
             if (!name.empty() && !is_answered && mailbox.taken.load(std::memory_order_relaxed) <= index) {
@@ -381,7 +382,7 @@ private:
         }
         // Deferred announcements wait in the member's private memory, because the mailbox is full. The member publishes
         // the name of the first of them, which is read below. The names of further deferred announcements are not
-        // visible here. Pairs with Announcer::tell_deferred_count().
+        // visible here. The acquire load pairs with Announcer::tell_deferred_count().
         if (mailbox.deferred_count.load(std::memory_order_acquire) > 1) {
             unseen_ |= std::uint64_t{1} << member;
         }
@@ -421,7 +422,7 @@ private:
         return members;
     }
 
-    /// Finds the reasons why the operation makes no progress, except missing announcements.
+    /// Finds the reasons why the operation makes no progress. Missing announcements are not among these reasons.
     void explain(PendingTensor& tensor) const {
         const bool all = all_ready(memory_, tensor);
         if (all) {
@@ -447,7 +448,7 @@ private:
     }
 
     const Memory& memory_;
-    const bool is_one_of_hosts_;  // true if the set has members on other hosts (this host may have to wait for them)
+    const bool is_one_of_hosts_;  // true if the set has members on other hosts, for which this host may have to wait
     std::optional<Hole> hole_;
     std::vector<PendingTensor> pending_;
     Answers answers_;
@@ -470,8 +471,8 @@ std::vector<std::uint64_t> unnamed_started(const Memory& memory) {
     const std::uint32_t slots = memory.extent().unnamed_slots;
     std::vector<std::uint64_t> started(memory.extent().members, 0);
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        // A rank announces a generation only after it has completed the previous generation. So all members have
-        // announced the previous generation.
+        // A rank announces a generation only after it has completed the previous generation, and it cannot complete
+        // that one before all members have announced it. So all members have announced the previous generation.
         const std::uint64_t newest = newest_generation(memory, slot);
         for (std::uint32_t member = 0; member < started.size(); ++member) {
             for (std::uint64_t generation = newest; generation > 0 && generation + 2 > newest; --generation) {

@@ -14,8 +14,8 @@
 namespace rueda::core {
 
 /// A tensor that some members have announced and others have not. A tensor is also pending if all members have
-/// announced it but the log has no call of it yet. This happens if a member is stopped in the middle of a step of the
-/// negotiation.
+/// announced it but the log has no call of it yet. The log lacks the call if a member is stopped in the middle of a
+/// step of the negotiation.
 struct PendingTensor {
     /// Distinguishes this pending operation from earlier and later operations in the same slot.
     struct Id {
@@ -31,21 +31,21 @@ struct PendingTensor {
     std::string name;  ///< empty for an unnamed operation
     /// The number of an unnamed operation among the unnamed calls of the process set, from 1.
     std::uint64_t call = 0;
-    /// the time (CLOCK_MONOTONIC) of the last announcement if all members are ready, otherwise of the first
-    /// announcement
+    /// The time (CLOCK_MONOTONIC) since which the operation is pending. This is the time of the last announcement if
+    /// all members are ready, and otherwise the time of the first announcement.
     std::int64_t since_ns = 0;
     std::uint64_t ready_mask = 0;  ///< one bit per member that has announced the operation
     /// The source line of each member's call; "" if the member is not ready. The list is empty in a set without call
     /// sites.
     std::vector<std::string> sites = {};
 
-    // The next two fields have one bit per member. They contain the members that delay the operation for another reason
+    // The next two fields have one bit per member. They contain members that delay the operation for another reason
     // than a missing announcement.
     std::uint64_t unfinished_mask = 0;  ///< members that have not finished the step that they have begun
     std::uint64_t unread_mask = 0;      ///< members that must read more of the log before a slot or a mailbox record
                                         ///< becomes free for this operation
-    /// Members that may have announced the tensor although they do not seem ready. Their mailbox is full, so some of
-    /// their announcements wait in their own memory, and other members do not know the names.
+    /// Members that may have announced the tensor although `ready_mask` does not contain them. The mailbox of such a
+    /// member is full, so some of its announcements wait in its private memory, where other members cannot see them.
     std::uint64_t unseen_mask = 0;
     std::int64_t last_ns = 0;  ///< time of the last announcement
 };
@@ -74,7 +74,7 @@ template <class RankOf>
 /// Everything that is pending in a process set, the longest pending first. All ranks that wait in join() are one entry,
 /// "join()", with the time of the last announcement of any tensor. All ranks that wait for the end of the set are
 /// another entry (pending_end.hpp). Reads only atomics that any thread may read at any time. Leaves out slots that
-/// change while they are read, because those are not stalled.
+/// change while this function reads them, because a slot that changes is not stalled.
 ///
 /// Reads one cache line for each slot that was ever used. Reads further cache lines only for pending tensors. Threads:
 /// any.
@@ -92,8 +92,8 @@ struct Obstacles {
 [[nodiscard]] Obstacles obstacles_to_mailbox(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
 /// Returns true if all members have announced the operation (for a join: have joined), or if the log says how the
-/// operation ends. `slot` is kNoSlot if the asking member does not know the slot. In that case `generation` is not
-/// used. Threads: any.
+/// operation ends. `slot` is kNoSlot if the caller does not know the slot. In that case `generation` is not used.
+/// Threads: any.
 [[nodiscard]] bool is_announced_by_all(const NegotiationMemory<base::StdAtomics>& memory, const std::string& name,
                                        std::uint32_t slot, std::uint64_t generation);
 

@@ -45,7 +45,8 @@ std::string describe_process(std::int32_t pid, std::uint64_t start_time) {
     }
     const std::optional<base::ProcessStatus> status = base::read_process_status(pid);
     if (!status || status->start_time != start_time) {
-        // If this process has no usable /proc, `pid` may be the number of another process here.
+        // Without a usable /proc, this process cannot know whether `pid` means the same process here. So this function
+        // does not return "gone".
         return base::process_start_time(getpid()) != 0 && base::process_has_ended(pid, start_time) ? "gone" : "";
     }
     std::string state(base::describe_process_state(status->state));

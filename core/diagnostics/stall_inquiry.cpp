@@ -22,8 +22,8 @@ namespace {
 
 /// How long the root waits for the hosts' accounts (what each host knows about its pending tensors).
 constexpr std::int64_t kAnswerNs = 3 * kSecond / 2;
-/// How long the root waits if the accounts are to contain stacks. A host waits for the stacks of its ranks for 2.5 s at
-/// most.
+/// How long the root waits for accounts that must contain stacks. This is longer than a host waits for the stacks of
+/// its ranks, which is 2.5 s at most.
 constexpr std::int64_t kStacksAnswerNs = 4 * kSecond;
 /// The length of the longest text of a stack, in bytes.
 constexpr std::size_t kStackBytes = 4096;
@@ -36,8 +36,8 @@ constexpr std::size_t kLongestWords = 128;
 constexpr std::size_t kLongestReasonToRecord = 4096;
 /// The maximum number of call sites in a tensor's entry, for the ranks of one host.
 constexpr std::size_t kMostSites = 4;
-/// How many bytes of a message the tensors of an account may take. The rest of the message is reserved for the ranks of
-/// the host, and is enough for the largest number of ranks that a host may have.
+/// How many bytes of a message the tensors of an account may take. The rest of the message is reserved for the entries
+/// of the host's ranks. It is enough for the largest number of ranks that a host may have.
 constexpr std::size_t kTensorBytes = kMostStallMessageBytes / 3;
 
 std::int64_t milliseconds(double seconds) { return std::llround(seconds * 1e3); }
@@ -179,8 +179,8 @@ void append(std::vector<std::int32_t>& ranks, const std::vector<std::int32_t>& m
     ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
-/// Writes at most `most` of `items`, and only as many as fit into `bytes`. Before the items it writes their number.
-/// Returns this number.
+/// Writes a count and then that many of `items`: at most `most` items, and only as many as fit into `bytes` bytes.
+/// Returns the count.
 template <class Items, class Write>
 std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most, std::size_t bytes, Write&& write) {
     std::vector<collectives::Bytes> written;
@@ -201,8 +201,8 @@ std::size_t write_some(WireWriter& writer, const Items& items, std::size_t most,
     return written.size();
 }
 
-/// All hosts sort their tensors by this key. So all lists begin with the same tensors, even if the ends of some lists
-/// were cut off.
+/// The key by which all hosts sort the tensors in their accounts. All lists therefore begin with the same tensors, even
+/// if the ends of some lists were cut off.
 using Key = std::pair<std::string, std::uint64_t>;
 Key key_of(const StallReport::Tensor& tensor) {
     // Messages (sends and receives) of several ranks may have the same text, so the rank that waits is a part of the
@@ -243,7 +243,7 @@ std::vector<StallReport::Tensor> late_messages(std::span<const HostAccount> acco
 }
 
 /// Returns the key of the last tensor whose state is known for all hosts. If the end of a host's account was cut off,
-/// the state on that host is not known for the tensors after the cut. Returns nothing if no account was cut off.
+/// the host's state is not known for the tensors behind the cut. Returns nothing if no account was cut off.
 std::optional<Key> last_known(std::span<const HostAccount> accounts) {
     std::optional<Key> last;
     for (const HostAccount& account : accounts) {
@@ -543,7 +543,7 @@ void StallInquiry::look(std::int64_t now_ns, const Source& source) {
     if ((stalled || noticed_ || ends_job) && !asking_) {
         ask(now_ns, source.account(now_ns));
     } else if (!asking_ && now_ns - asked_ns_ > 4 * settings_.look_interval_ns) {
-        // no host has sent a notice, so all operations make progress again
+        // no host has sent a notice for some time, so all operations make progress again
         static_cast<void>(schedule_.look({}, now_ns));
     }
     noticed_ = false;
@@ -578,7 +578,7 @@ void StallInquiry::ask_for_stacks(std::int64_t now_ns, const StallReport& report
 }
 
 /// The root calls this when it prints a report. Asks the other hosts to write their flight recorders. The root's own
-/// host writes its flight recorder because of the report itself.
+/// host needs no request: the report makes it write its flight recorder.
 void StallInquiry::ask_for_records(const StallReport& report) {
     const StallMessage message{
         .kind = StallMessageKind::record, .inquiry = inquiry_, .reason = summarize_stall(report)};
@@ -629,8 +629,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     const auto data = std::make_shared<const StallReport>(merge(accounts_, host_of_, settings_.warning_seconds));
     const StallReport& report = *data;
     const std::vector<PendingTensor> pending = as_pending(report, now_ns);
-    // The schedule records which reports were made, so it is replaced only after the texts of the report exist. If
-    // there is no memory for the texts, the report stays due.
+    // The schedule records which reports were made. `schedule_` is replaced only after the texts of the report were
+    // made. If there is no memory for the texts, the report therefore stays due.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     if (due.report && !asked_for_stacks_ && source.stacks && !report.missing_ranks.empty()) {
@@ -654,7 +654,8 @@ std::optional<StallMonitor::Finding> StallInquiry::conclude(std::int64_t now_ns,
     if (text.empty()) {
         return std::nullopt;
     }
-    // This request is needed only because the job goes on. When a job ends, every rank writes its own flight recorder.
+    // The root asks for the flight recorders here because the job goes on. When a job ends, every rank writes its own
+    // flight recorder without a request.
     ask_for_records(report);
     return StallMonitor::Finding{std::move(text), false, {}, data, {}};
 }

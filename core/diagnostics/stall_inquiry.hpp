@@ -23,17 +23,19 @@ namespace rueda::core {
 /// The knowledge of one host about pending tensors, and about what the ranks of this host are doing.
 struct HostAccount {
     std::uint32_t host = 0;
-    /// In each tensor, `ready` lists the host's ranks that have announced it, and `missing` is empty.
+    /// The pending tensors. In each element, `ready` lists the host's ranks that have announced the tensor, and
+    /// `missing` is empty.
     std::vector<StallReport::Tensor> tensors;
-    /// If true, the end of the account was cut off. The account then lacks the tensors after the last element of
-    /// `tensors`, in the order by name and call.
+    /// If true, the end of the account was cut off: tensors that come after the last element of `tensors` (in the order
+    /// by name and call) are not in the account.
     bool cut = false;
     std::vector<StallReport::Rank> ranks;
 };
 
-/// A message between leaders about a tensor that makes no progress. A notice goes up to the root. The root then sends a
-/// question down to all leaders. The account of every host goes up to the root. When the root has made a report, it
-/// sends a record message down to all leaders, whose ranks then write the flight recorders of their hosts to files.
+/// A message between leaders about tensors that make no progress. With a notice, a leader tells the root that an
+/// operation has been pending for long. With a question, the root asks all leaders for their accounts. With an account,
+/// a leader answers the question. With a record message, the root tells the leaders of the other hosts that it has made
+/// a report. Their ranks then write the flight recorders of their hosts to files.
 enum class StallMessageKind : std::uint8_t { notice = 1, question = 2, account = 3, record = 4 };
 struct StallMessage {
     StallMessageKind kind = StallMessageKind::notice;
@@ -54,7 +56,7 @@ inline constexpr std::size_t kMostStallMessageBytes = 64 * 1024;
 /// Makes one report from the accounts. The report also contains the sends and receives that have been pending for a
 /// long time. A rank counts as missing if its host's account does not say that the rank is ready. A tensor without a
 /// missing rank is left out, because it makes progress. A tensor is also left out if it did not fit into the account of
-/// some host. `host_of` has the host of each rank of the job; -1: the rank is not in the set.
+/// some host. `host_of` has the host of each rank of the job, or -1 if the rank is not in the set.
 [[nodiscard]] StallReport merge(std::span<const HostAccount> accounts, std::span<const std::int32_t> host_of,
                                 double warning_seconds);
 
@@ -95,8 +97,7 @@ public:
     /// Call this after an abort. The object then stops using the transport, but keeps the memory of messages that are
     /// still being transferred.
     void abandon() noexcept;
-    /// Call this at the end of a process set that ends before the job. At that time no member of the set asks questions
-    /// any more.
+    /// Call this when a process set ends before the job, and no member of the set asks questions any more.
     Status leave();
 
 private:
@@ -128,8 +129,8 @@ private:
     StallSettings settings_;
     collectives::Transport& transport_;
     std::shared_ptr<std::vector<Link>>
-        // The buffer for the parent comes first. The memory has shared owners, because MPI may still use the buffers
-        // after an abort.
+        // The links to the parent (which comes first) and to the children. They are owned by a shared_ptr, because MPI
+        // may still use their buffers after an abort.
         links_;
 
     std::int64_t next_look_ns_ = 0;
@@ -148,8 +149,8 @@ private:
     std::vector<HostAccount> earlier_accounts_;
     bool asking_ = false;
     bool asked_for_stacks_ = false;  // whether the current inquiry asks for stacks
-    // the time when the oldest tensor of the last inquiry ends the job, if this is before the next regular inquiry;
-    // otherwise 0
+    // The time at which the oldest tensor of the last inquiry must end the job, if this time comes before the next
+    // regular inquiry. Otherwise 0.
     std::int64_t ends_job_ns_ = 0;
     // maps each tensor (by name and call) and each message (by name and rank) to its number
     std::map<std::pair<std::string, std::uint64_t>, std::uint32_t> numbers_;

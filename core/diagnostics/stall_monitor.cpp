@@ -49,9 +49,9 @@ std::optional<StallMonitor::Finding> StallMonitor::tick(std::int64_t now_ns) {
     }
     std::stable_sort(pending.begin(), pending.end(),
                      [](const PendingTensor& a, const PendingTensor& b) { return a.since_ns < b.since_ns; });
-    // Every rank keeps the schedule, so that another rank can continue when the reporting rank stops responding. The
-    // schedule is replaced only after the texts of the report exist. If there is no memory for the texts, the next tick
-    // makes the same report.
+    // Every rank keeps a schedule, so that another rank can make the reports when the reporting rank stops responding.
+    // `schedule_` is replaced only after the texts of the report were made. If there is no memory for the texts, the
+    // next tick makes the same report.
     StallSchedule schedule = schedule_;
     const StallSchedule::Due due = schedule.look(pending, now_ns);
     const std::int64_t next_look_ns = schedule.next_look_ns(pending, now_ns, settings_.look_interval_ns);
@@ -178,7 +178,8 @@ WaitReport StallMonitor::account_of(std::span<const AwaitedTensor> awaited, std:
         awaited_somewhere |= (all & ~found->ready_mask) | found->unfinished_mask | found->unread_mask;
     }
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
-        // If no rank is missing, some rank is stopped or starved in the middle of the operation.
+        // If no rank is missing, a rank that does not respond may hold up the operation: it is stopped or starved in
+        // the middle of it.
         const bool holds_up = awaited_somewhere == 0 && member != own_ && !responds(member, now_ns);
         if (holds_up || (awaited_somewhere >> member & 1) != 0) {
             report.ranks.push_back(describe(member, pending, now_ns));
@@ -249,7 +250,8 @@ StallReport StallMonitor::make_report(std::span<const PendingTensor> pending, st
         if (schedule_.is_stalled(tensor, now_ns)) {
             report.tensors.push_back(describe(tensor, now_ns));
             const std::uint64_t held_up = tensor.unfinished_mask | tensor.unread_mask;
-            // All members have announced the end of the set, but the end is not complete: any member may delay it.
+            // If all members have announced the end of the set and nothing else explains the delay, any member may
+            // delay the end.
             const bool all_ready = tensor.ready_mask == all_members(memory_.extent().members) && held_up == 0;
             missing_somewhere |= all_ready ? tensor.ready_mask : ~tensor.ready_mask | held_up;
         }
@@ -346,9 +348,8 @@ std::optional<StallReport::Tensor> StallMonitor::last_finished(std::uint32_t mem
             return std::nullopt;
         }
     }
-    // The background thread of the rank notes the time of the end. If the rank finished the operation after its
-    // background thread last checked, this time is not known yet. The time of the rank's last heartbeat is used
-    // instead.
+    // The rank's background thread checks at intervals for a newly finished operation, and notes the time. If it has
+    // not yet noted the time of this operation, the time of the rank's last heartbeat is used instead.
     const bool is_dated = cursor.finished_seen.load(std::memory_order_acquire) == finished;
     const std::int64_t since = is_dated ? cursor.finished_ns.load(std::memory_order_relaxed)
                                         : blocks_.of(member).heartbeat_ns.load(std::memory_order_relaxed);

@@ -24,28 +24,29 @@ namespace rueda::core {
 
 /// Finds the stalled operations of one process set. There are two kinds. A collective operation is stalled if some
 /// ranks announced its tensor a long time ago, and other ranks have not announced it. A send or a receive is stalled if
-/// the other rank has not made the matching call for a long time. Every rank checks; the lowest rank that responds
-/// prints the report.
+/// the other rank has not made the matching call for a long time. Every rank of the host looks for such operations, and
+/// the lowest rank that responds prints the report.
 ///
 /// Threads: one, the background thread.
 class StallMonitor {
 public:
     struct Finding {
-        std::string text;  ///< a report of several lines, or, if shut_down is true, one line that says why the job is
-                           ///< aborted; "" if there is nothing to print
+        std::string text;  ///< The text to print. If shut_down is true, it is one line that says why the job is
+                           ///< aborted. Otherwise it is a report of several lines, or "" if there is nothing to print.
         bool shut_down = false;  ///< whether to abort the job; every rank decides this by itself
-        /// A report that is due at the same time and must be printed first; "" if there is none.
+        /// A report that must be printed before `text`, because both are due at the same time. "" if there is none.
         std::string report_before = {};
         /// The data of the report, for a file. Empty on ranks that do not report.
         std::shared_ptr<const StallReport> report = {};
-        /// The reason for the end of the job, if this stall ends the job. If this text is set and shut_down is false,
-        /// another part of the runtime ends the job.
+        /// If this stall ends the job, the reason for the end. Otherwise "". If there is a reason and shut_down is
+        /// false, another part of the runtime ends the job.
         std::string ends_job = {};
-        /// The reason why this rank must write the flight recorders of its host to files: another host reports a stall.
-        /// Empty if this rank need not write them.
+        /// If another host reports a stall, this rank must write the flight recorders of its own host to files. This
+        /// text is then the reason. Otherwise it is empty.
         std::string record_because = {};
 
-        /// The finding of a report that is to be printed now. `reason_of_end` is set if the stall ends the job.
+        /// Returns the finding for a report that is to be printed now. `reason_of_end` has a value if the stall ends
+        /// the job.
         [[nodiscard]] static Finding of(StallReport report, const std::optional<std::string>& reason_of_end);
     };
 
@@ -98,7 +99,7 @@ private:
     /// A send or a receive of a rank of this host that has been pending for longer than the warning time.
     struct LateMessage {
         StallReport::Tensor tensor;
-        PendingTensor pending;  ///< the message in the form that the schedule takes
+        PendingTensor pending;  ///< the same message, in the form that StallSchedule takes
     };
     [[nodiscard]] std::vector<LateMessage> late_messages(std::int64_t now_ns) const;
     [[nodiscard]] StallReport make_report(std::span<const PendingTensor> pending, std::span<const LateMessage> messages,

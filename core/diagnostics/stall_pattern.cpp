@@ -44,7 +44,8 @@ Ranks joined(const Ranks& some, const Ranks& others) {
 const char* waits_or_wait(const Ranks& ranks) { return ranks.size() == 1 ? "waits" : "wait"; }
 const char* is_or_are(const Ranks& ranks) { return ranks.size() == 1 ? "is" : "are"; }
 
-/// Two tensors. Some ranks have announced only the first tensor, and some ranks only the second.
+/// Two tensors for which ranks wait crosswise: some ranks have announced only the first tensor, and some ranks only the
+/// second.
 struct Crossing {
     const Tensor& first;
     const Tensor& second;
@@ -69,7 +70,7 @@ std::optional<Crossing> find_crossing(const std::vector<Tensor>& tensors, IsWant
     return std::nullopt;
 }
 
-/// Returns the name with each number replaced by one '0'.
+/// Replaces each number in the name by one '0', and returns the result.
 std::string without_numbers(const std::string& name) {
     std::string text;
     for (const char c : name) {
@@ -112,7 +113,7 @@ std::optional<StallPattern> crosswise(const StallReport& report) {
                                     base::format_ranks(found->in_second), name_of(found->second))};
 }
 
-/// Whether the tensor is a send to `peer`, while the sender receives nothing that `peer` could send.
+/// Whether the entry is a send to `peer` and its sender has no pending receive that `peer` could complete.
 bool is_lone_send_to(const Tensor& tensor, std::int32_t peer) {
     return tensor.message && tensor.message->sends && !tensor.message->receives_too && !tensor.message->waits_for_gpu &&
            tensor.message->peer == peer;
@@ -150,8 +151,8 @@ std::optional<std::int64_t> step_of(const StallReport& report, std::int32_t rank
     return std::nullopt;
 }
 
-/// Returns the ranks that wait for `rank`, and the lowest step of these ranks. Returns nothing if one of these ranks is
-/// not in a later step than `rank`.
+/// The ranks that wait for a certain rank, the lowest step of these ranks, and the step of that rank. ranks_ahead_of()
+/// returns them, or nothing if one of these ranks is not in a later step than `rank`.
 struct Ahead {
     std::int64_t own_step = 0;
     std::int64_t step = 0;
@@ -179,7 +180,8 @@ std::optional<Ahead> ranks_ahead_of(const StallReport& report, std::int32_t rank
     return ahead;
 }
 
-/// Returns a tensor for which `rank` waits and no other rank of the report waits. Null if there is none.
+/// Returns a tensor for which `rank` waits, and for which no other rank of the report waits. Returns null if there is
+/// none.
 const Tensor* waits_elsewhere(const StallReport& report, const Rank& rank) {
     const auto found = std::find_if(rank.waits_in.begin(), rank.waits_in.end(), [&](const Tensor& waits_in) {
         return std::none_of(report.tensors.begin(), report.tensors.end(), [&](const Tensor& tensor) {
@@ -225,14 +227,16 @@ std::optional<StallPattern> step_behind(const StallReport& report) {
     return std::nullopt;
 }
 
-/// Whether the rank has launched the operation of the report. A report about ranks that have not launched it also
-/// describes this rank, although this rank is not the reason for the stall.
+/// Whether the rank has launched the operation on GPUs that the report is about. A report about ranks that have not
+/// launched the operation also describes other ranks. If such a rank has launched it, it is not the reason for the
+/// stall.
 bool has_launched(const StallReport& report, const Rank& rank) {
     return report.on_gpus == StallReport::OnGpus::launching && !report.tensors.empty() &&
            contains(report.tensors.front().ready, rank.rank);
 }
 
-/// Names the missing rank that has been in its declared scope for longest.
+/// Finds missing ranks that are in a scope declared by their program, and names the rank that has been in its scope for
+/// longest.
 std::optional<StallPattern> busy(const StallReport& report) {
     const Rank* longest = nullptr;
     for (const Rank& rank : report.missing_ranks) {
@@ -365,8 +369,8 @@ std::vector<StallPattern> find_stall_patterns(const StallReport& report) {
     add(does_not_run(report));
     const bool is_busy = add(busy(report));
     if (report.executing) {
-        // The pattern of the program's work has precedence. A rank that waits for its program's work is also behind the
-        // other ranks, but the program's work is the reason.
+        // The pattern program_on_gpu() comes first. A rank whose GPU waits for the program's own work is also behind
+        // the other ranks, but the program's work is the reason.
         if (!add(program_on_gpu(report)) && is_on_cpu(report)) {
             add(undelivered(report));
         }

@@ -21,7 +21,7 @@ struct StallPattern {
         crosswise,            ///< ranks wait for each other in different tensors
         step_behind,          ///< a missing rank has not reached the step of the other ranks
         does_not_run,         ///< a missing rank is stopped by a signal or a debugger, or gone
-        undelivered,          ///< in the middle of an operation, a rank has done less than the other ranks
+        undelivered,          ///< a rank has done less of an operation than the other ranks
         program_on_gpu,       ///< a GPU has not done the program's own work, which comes before an operation
         other_host,           ///< in the middle of an operation, no rank of this host is behind the other ranks
     };

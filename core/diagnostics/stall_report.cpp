@@ -35,7 +35,8 @@ std::string setting_text(double seconds) {
 
 std::string probable_cause(const StallPattern& pattern) { return "Probable cause: " + pattern.text; }
 
-/// These lines stand above the details, because a reader should see the cause first.
+/// Returns the lines with the probable causes. They stand above the details of the report, because a reader should see
+/// the cause first.
 std::string pattern_lines(const StallReport& report) {
     std::string text;
     for (const StallPattern& pattern : find_stall_patterns(report)) {
@@ -61,7 +62,7 @@ std::string waits_text(const std::vector<Tensor>& waits_in) {
 
 const char* has_or_have(const Ranks& ranks) { return ranks.size() == 1 ? "has" : "have"; }
 
-/// Says why a tensor, or a part of an operation, makes no progress. Missing ranks are not mentioned here.
+/// Says why a tensor, or a part of an operation, makes no progress, apart from missing ranks.
 template <class Awaited>
 std::string obstacle_text(const Awaited& tensor) {
     std::string text;
@@ -132,7 +133,7 @@ std::string name_of(const AwaitedTensor& tensor) {
     return fmt::format("{} {}", tensor.is_group ? "group" : "tensor", base::quote(tensor.name, RUEDA_MAX_NAME));
 }
 
-/// Says why this rank has not announced a part of its operation.
+/// Says why this rank has not announced a part of its operation yet: the mailbox of this rank has no room.
 std::string room_text(const WaitReport::Part& part) {
     std::string text = "this rank has not announced it yet, because its mailbox has no room";
     if (!part.unread.empty()) {

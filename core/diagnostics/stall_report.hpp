@@ -18,10 +18,10 @@ struct StallReport {
     /// Facts about a send or a receive. Tensor::name does not contain these facts.
     struct Message {
         bool sends = false;
-        /// only for a send: whether the sending rank also has a pending receive that the peer of the send can complete
+        /// Only for a send. True if the sending rank also has a pending receive that the send's peer can complete.
         bool receives_too = false;
         std::int32_t peer = -1;  ///< rank of the job; -1: any
-        /// whether this is a receive from any rank, and every other rank of the job may send its message
+        /// True if this is a receive from any rank, and every other rank of the job may send the message.
         bool from_all = false;
         bool is_late = false;  ///< whether the call has waited longer than the warning time
         /// Whether the message waits for the GPU of its own rank, and not for another rank. Tensor::name says for which
@@ -37,7 +37,8 @@ struct StallReport {
         std::vector<SiteOfRanks> sites = {};  ///< where the ready ranks made the call, if known
         /// ranks that have begun the next step of the negotiation and not finished it
         std::vector<std::int32_t> unfinished = {};
-        std::vector<std::int32_t> unread = {};  ///< ranks that must read the log before the announcement is possible
+        /// ranks that must read more of the log before the tensor can be announced
+        std::vector<std::int32_t> unread = {};
         /// Ranks that may have announced the tensor, and are not among `missing`. These ranks have a full mailbox, so
         /// some of their announcements are not visible yet.
         std::vector<std::int32_t> unseen = {};
@@ -70,13 +71,13 @@ struct StallReport {
         double silent_seconds = 0;     ///< seconds since the rank's background thread last ran; 0 if it ran recently
         std::uint64_t unnamed = 0;     ///< the number of unnamed operations that the rank has started
         std::string host = {};
-        std::int64_t step = -1;  ///< the training step that the rank began last; -1: the rank has not reported any
-        /// The last operation of this process set that the rank has finished. It ended `seconds` ago. Its lists of
-        /// ranks are empty.
+        std::int64_t step = -1;  ///< the training step that the rank began last; -1 if the rank has reported none
+        /// The last operation of this process set that the rank has finished. The field `seconds` of this entry says
+        /// how long ago it ended. The entry's lists of ranks are empty.
         std::optional<Tensor> finished = {};
-        double busy_seconds = -1;  ///< how long the rank has been in the scope `busy`; negative: not known
-        /// How many steps this rank is behind the rank that has done most. Moving a chunk takes some steps. Only for an
-        /// operation that is being executed.
+        double busy_seconds = -1;  ///< how long the rank has been in the scope `busy`; negative if this is not known
+        /// How many steps this rank is behind the rank that has done most. Each chunk is moved in a few steps. Only for
+        /// an operation that is being executed.
         std::uint64_t steps_behind = 0;
         std::optional<Part> part = {};
         /// What the rank and its GPU do with an operation on tensors in GPUs' memory, for example "launched it on GPU 1
@@ -98,19 +99,19 @@ struct StallReport {
     StartedByRank started = {};
     /// the keys are training steps; the values are the ranks that began this step last
     std::map<std::int64_t, std::vector<std::int32_t>> steps = {};
-    /// If true, the report is about operations that are being executed. For their tensors, `missing` are the ranks that
-    /// have not finished them.
+    /// If true, the report is about operations that are being executed. `missing` of each tensor then lists the ranks
+    /// that have not finished the tensor's operation.
     bool executing = false;
     /// Used only if `executing` is true and the tensors are in GPUs' memory. There are two cases. If some ranks have
     /// not launched the operation, `ready` are the ranks that have launched it. If all ranks have launched the
     /// operation and some GPUs do not end it, `ready` are the ranks whose GPUs have ended it.
     enum class OnGpus : std::uint8_t { no, launching, launched };
     OnGpus on_gpus = OnGpus::no;
-    /// The operation, for example "allreduce", and how many other operations are in its batch. Only if `on_gpus` is
-    /// `launched`.
+    /// `operation` is the operation, for example "allreduce", and `others` is the number of other operations in its
+    /// batch. Only if `on_gpus` is `launched`.
     std::string operation = {};
     std::uint64_t others = 0;
-    /// The members on other hosts; this rank does not know what they do. Only if `executing` is true.
+    /// The members on other hosts. This rank does not know what they do. Only if `executing` is true.
     std::vector<std::int32_t> elsewhere = {};
 };
 /// Returns a text such as "tensor 'w'", "shutdown()", "the 17th unnamed operation of this process set", "send to rank
@@ -118,8 +119,8 @@ struct StallReport {
 [[nodiscard]] std::string name_of(const StallReport::Tensor& tensor);
 /// Returns a text such as "its input of chunk 21 of 64" or "its share of the tensors in resident memory".
 [[nodiscard]] std::string name_of(const StallReport::Part& part);
-/// Returns "all ranks", or "all ranks of this host" if the operation also has ranks on other hosts: this rank does not
-/// know what those ranks have launched. For a report about an operation that GPUs do not end.
+/// For a report about an operation that GPUs do not end. Returns "all ranks of this host" if the operation also has
+/// ranks on other hosts, because this rank does not know what those ranks have launched. Otherwise returns "all ranks".
 [[nodiscard]] std::string_view known_to_have_launched(const StallReport& report);
 /// Returns a text such as "ranks 4-7 are on other hosts, and may not have done their part". `elsewhere` must not be
 /// empty.
@@ -134,11 +135,12 @@ struct AwaitedTensor {
     /// the number of the pending unnamed call that must end before this rank announces the tensor; 0 if there is no
     /// such call
     std::uint64_t waits_behind = 0;
-    /// whether this entry is the operation in which the ranks compare the number of tensors of a group; `name` is the
-    /// group's name
+    /// True if this entry is not a tensor, but the operation in which the ranks compare the number of tensors of a
+    /// group. `name` is then the group's name.
     bool is_group = false;
-    bool waits_for_room = false;   ///< whether this rank has not announced the tensor because its mailbox is full
-    std::uint32_t slot = kNoSlot;  ///< the slot that has the state of the tensor; kNoSlot: this rank does not know it
+    bool waits_for_room = false;  ///< whether this rank has not announced the tensor because its mailbox is full
+    /// the slot that has the state of the tensor; kNoSlot if this rank does not know the slot
+    std::uint32_t slot = kNoSlot;
     std::uint64_t generation = 0;  ///< the generation in `slot`
 };
 
@@ -149,8 +151,8 @@ struct WaitReport {
         AwaitedTensor tensor;
         std::vector<std::int32_t> ready = {};    ///< ranks of this host
         std::vector<std::int32_t> missing = {};  ///< ranks of this host; for a message, the ranks of the other side
-        // As in StallReport::Tensor. Exception: if tensor.waits_for_room is true, these are the ranks that must read
-        // the log before this rank's mailbox has room.
+        // The next three lists mean the same as in StallReport::Tensor, with one exception: if tensor.waits_for_room is
+        // true, they list the ranks that keep this rank's mailbox full.
         std::vector<std::int32_t> unfinished = {};
         std::vector<std::int32_t> unread = {};
         std::vector<std::int32_t> unseen = {};
@@ -160,8 +162,8 @@ struct WaitReport {
     };
     Kind kind = Kind::collective;
     std::vector<Part> parts = {};               ///< empty if nothing is known
-    std::vector<StallReport::Rank> ranks = {};  ///< the missing ranks, the ranks without progress, and what each of
-                                                ///< them is doing
+    std::vector<StallReport::Rank> ranks = {};  ///< the missing ranks and the ranks that make no progress, each with
+                                                ///< what it is doing
     std::vector<std::int32_t> elsewhere = {};   ///< members on other hosts
 };
 /// Returns a text such as "tensor 'w'", "tensor 'a' and 3 more" or "receive from rank 1, tag 7"; "" if nothing is
@@ -177,7 +179,7 @@ struct WaitReport {
 /// Formats what matters most in one line: the probable cause, or the tensor that has waited longest.
 [[nodiscard]] std::string summarize_stall(const StallReport& report);
 
-/// Says in one line why the job is ended. `started`: see StallReport::started.
+/// Says in one line why the job is ended. For `started`, see StallReport::started.
 [[nodiscard]] std::string format_stall_shutdown(const StallReport::Tensor& tensor, double shutdown_seconds,
                                                 const StartedByRank& started = {});
 

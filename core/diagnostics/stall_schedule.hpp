@@ -30,7 +30,8 @@ public:
     /// The result of look(): whether a report or the end of the job is due. If both are due, the report comes first.
     struct Due {
         bool report = false;
-        /// set (only once) if a pending tensor must end the job: the tensor that has been pending for longest
+        /// Has a value if a pending tensor must end the job: the tensor that has been pending for longest. Only one
+        /// call of look() returns a value.
         std::optional<PendingTensor> shut_down_for;
     };
     /// `pending` is the result of pending_tensors(). The time must not go backwards.

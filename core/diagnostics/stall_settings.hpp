@@ -14,7 +14,8 @@ namespace rueda::core {
 
 /// The settings about stalled operations, in the units that the stall monitor uses.
 struct StallSettings {
-    /// even on a busy machine, the system gives a core to a runnable thread within this time
+    /// The shortest time after which a silent thread counts as not responding. Even on a busy machine, the system gives
+    /// a core to a runnable thread within this time.
     static constexpr std::int64_t kShortestSilence = 2 * kSecond;
 
     explicit StallSettings(const base::Config& config)
@@ -22,8 +23,8 @@ struct StallSettings {
           warning_seconds(config.stall_warning_seconds),
           shutdown_seconds(config.stall_shutdown_seconds),
           look_interval_ns(std::min(warning_ns() / 4, kSecond)),
-          // A background thread writes its heartbeat once per liveness interval (0.2 s by default). Three missing
-          // heartbeats are more than a short delay.
+          // A background thread writes its heartbeat once per liveness interval (0.2 s by default). If three heartbeats
+          // are missing, the thread is not just a little late.
           silence_limit_ns(std::max(kShortestSilence, 3 * nanoseconds(config.liveness_seconds))),
           host(config.hostname) {}
 
@@ -45,8 +46,9 @@ struct StallSettings {
 
     bool enabled;
     double warning_seconds;
-    double shutdown_seconds;        ///< 0 if stalled operations never end the job
-    std::int64_t look_interval_ns;  ///< the interval of the checks: four per warning time, and at least one per second
+    double shutdown_seconds;  ///< 0 if stalled operations never end the job
+    /// the interval between checks; a quarter of the warning time, but at most a second
+    std::int64_t look_interval_ns;
     std::int64_t silence_limit_ns;  ///< a background thread without a heartbeat for this time counts as not responding
     std::string host;               ///< this host's name in texts for people; "" if it is not known
 };

@@ -18,12 +18,13 @@ struct WaitPolicy {
     std::int64_t yield_ns = 100'000;  ///< how long the thread calls sched_yield, after spinning
 };
 
-/// Chooses the policy. `spin_setting_seconds`: the setting; negative means automatic.
+/// Chooses the policy. `spin_setting_seconds` is the user's setting for the spinning time; a negative value means
+/// automatic.
 ///
-/// A cache line arrives in 0.12 µs, and another rank's chunk within some tens of µs. Waking a thread by futex costs
-/// 6–30 µs. sched_yield takes 0.33 µs if no other thread can run, so many calls cost little. If another rank must use
-/// the same core, sched_yield lets that rank run, and spinning would only delay it. Ranks always share cores if there
-/// are more ranks than cores. Two ranks also share a core if mpirun binds both to it.
+/// The policy weighs the following times. A cache line arrives in 0.12 µs, and another rank's chunk within some tens of
+/// µs. Waking a thread by futex costs 6–30 µs. sched_yield takes 0.33 µs if no other thread can run, so many calls cost
+/// little. If another rank must use the same core, sched_yield lets that rank run, and spinning would only delay it.
+/// Ranks always share cores if there are more ranks than cores. Two ranks also share a core if mpirun binds both to it.
 [[nodiscard]] inline WaitPolicy wait_policy(double spin_setting_seconds, double cores, std::uint32_t ranks) {
     WaitPolicy policy;
     if (spin_setting_seconds >= 0) {

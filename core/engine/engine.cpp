@@ -23,15 +23,15 @@
 namespace rueda::core {
 namespace {
 
-/// The longest sleep of a thread while an announcement waits for space in the mailbox. No thread wakes this rank when
-/// there is space again.
+/// The longest sleep of a thread while an announcement waits for space in the mailbox. The sleep is short, because no
+/// thread wakes this rank when there is space again.
 constexpr std::chrono::milliseconds kDeferredSlice{5};
 
 /// Returns the pause before the next check for messages from other hosts. The parameter `still` is the time since an
 /// operation last made progress. The pause is a sixteenth of this time, but at least 20 µs and at most 1 ms, so it adds
 /// little to the wait. After 100 ms without progress, the pause is a hundredth of this time, but at most 10 ms. Each
-/// check for messages takes about 40 µs. Even a leader that has nothing to do must poll; this takes 0.9 % of a core in
-/// the first ten seconds.
+/// check for messages takes about 40 µs. Even a leader that has nothing to do must poll. Its polling takes 0.9 % of a
+/// core in the first ten seconds.
 std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
     using std::chrono::microseconds;
     return std::max(std::clamp<std::chrono::nanoseconds>(still / 16, microseconds(20), microseconds(1000)),
@@ -42,8 +42,8 @@ std::chrono::nanoseconds poll_pause(std::chrono::nanoseconds still) {
 /// the time between heartbeats, so that the leader sends its heartbeats in time.
 constexpr std::chrono::milliseconds kTurnedAwayPause{20};
 
-/// How many times a sleeping leader wakes up within RUEDA_HOST_TIMEOUT. It sends a heartbeat each time, so that other
-/// hosts know that it is alive.
+/// How many times a sleeping leader wakes up within RUEDA_HOST_TIMEOUT. Each time it sends a heartbeat, which tells
+/// other hosts that this leader is alive.
 constexpr double kLeaderTurnsPerTimeout = 6;
 
 /// The interval at which the background thread checks the other ranks of the host, if no operation is pending and
@@ -53,8 +53,8 @@ constexpr std::chrono::milliseconds kIdleInterval{500};
 
 /// The maximum number of turns in one poll(). In one turn, about one chunk is moved, which takes some tens of µs.
 constexpr int kPollTurns = 64;
-/// How often a blocking send or receive checks for the other rank before it becomes a pending operation. This takes
-/// some µs, depending on how long the processor's PAUSE takes. A sleep and a wake-up take longer.
+/// How many times a blocking send or receive checks for the other rank before it becomes a pending operation. All these
+/// checks together take some µs, depending on how long the processor's PAUSE takes. A sleep and a wake-up take longer.
 constexpr int kMessageLooks = 200;
 
 /// Disables thread cancellation around code that sleeps or writes. A thread that is cancelled while it holds the
@@ -74,7 +74,7 @@ std::chrono::nanoseconds until(std::int64_t time_ns) {
     return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
 }
 
-/// Returns how long a thread may sleep: `timeout`, but not beyond the deadline.
+/// Returns how long a thread may sleep: for `timeout`, or until the deadline if the deadline is earlier.
 std::chrono::nanoseconds no_longer_than(std::chrono::nanoseconds timeout, Deadline deadline) {
     return deadline ? std::clamp<std::chrono::nanoseconds>(*deadline - std::chrono::steady_clock::now(),
                                                            std::chrono::nanoseconds(0), timeout)
@@ -189,7 +189,8 @@ void Engine::end_pending(const Status& reason) {
     lock_.leave();
 }
 
-/// Wakes the threads that wait for the progress lock; they find their operations completed.
+/// Fails everything that is pending, keeps the progress lock, and wakes the threads that wait for this lock. These
+/// threads find their operations completed.
 void Engine::end_for_good(const Status& reason) {
     fail_pending(reason);
     block_.attention.set(base::AttentionState::awake);
@@ -221,7 +222,7 @@ void Engine::remove(ProcessSet& set, const Status& reason) {
             set.fail_all(reason);
             messenger_.forget(set.identity().id, reason);
         } catch (const std::bad_alloc&) {
-            // Without an abort, the threads that wait for pending operations would never return.
+            // The job is aborted here. Otherwise the threads that wait for pending operations would never return.
             raise(ErrorCode::resource_exhausted, "a rank ran out of memory while it removed a process set");
         }
         set.take_back_receives();
@@ -238,11 +239,11 @@ void Engine::change(std::function<void()> make) {
     queue_change([this, make = std::move(make), &made] {
         try {
             make();
-        } catch (...) {  // after a failure, the thread that requested the change must not wait for ever
+        } catch (...) {  // the job ends, so that the thread that requested the change does not wait for ever
             end_job_of_failure(ErrorCode::internal, "a rank could not change the list of its process sets");
         }
-        // This store is seq_cst, because the thread that waits below first stores that it sleeps, and then reads
-        // `made`.
+        // The store to `made` is seq_cst, because the thread that waits below first stores that it sleeps, and then
+        // reads `made`.
         made.store(true, std::memory_order_seq_cst);
     });
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
@@ -294,8 +295,8 @@ Status Engine::abort_reason() const {
     return failed_.load(std::memory_order_seq_cst) ? failed_with_ : control_.abort.reason();
 }
 
-/// This function throws nothing. The thread that drives progress works for all waiting threads, and all of them must
-/// learn of a failure. Therefore a failure ends the job.
+/// Does one turn of the work. Throws nothing: if the turn fails, this function ends the job. The turn works for all
+/// waiting threads of this rank, so all of them must learn of the failure.
 Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
     if (has_changes_.load(std::memory_order_seq_cst)) [[unlikely]] {
         make_changes();
@@ -331,8 +332,8 @@ void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept 
     }
 }
 
-/// Switches the wake-ups by messages from other hosts on while this thread is about to sleep, and off while the thread
-/// polls. Returns `advanced` if messages have arrived, so that the thread does not sleep. The thread handles these
+/// Switches the wake-ups by messages from other hosts: on if this thread is about to sleep, and off if the thread
+/// polls. If messages have arrived, returns `advanced`, so that the thread does not sleep. The thread handles these
 /// messages in its next turn.
 Turn Engine::turn_wakeups(Turn turn, bool asks_others) {
     if (!asks_others) {
@@ -346,7 +347,7 @@ Turn Engine::turn_wakeups(Turn turn, bool asks_others) {
     return turn;
 }
 
-/// Returns `timeout`, or less if this rank is a leader that must send heartbeats although it sleeps.
+/// Returns `timeout`, or a shorter time if this rank is a leader that must wake up earlier to send a heartbeat.
 std::chrono::nanoseconds Engine::no_longer_than_leader(std::chrono::nanoseconds timeout) const {
     return wakeups_ != nullptr ? std::min(timeout, leader_interval_) : timeout;
 }
@@ -369,8 +370,8 @@ Turn Engine::turn_messages(bool somebody_waits, bool asks_others) noexcept {
                                    : Turn::idle;
 }
 
-/// Lets `work` use the messenger, and returns its value. If it fails, this function aborts the job and returns nothing:
-/// other ranks depend on what this rank was about to do.
+/// Calls the function `work`, which uses the messenger, and returns its value. If `work` fails, this function aborts
+/// the job and returns nothing, because other ranks depend on what this rank was about to do.
 template <class Work>
 auto Engine::or_end_job(Work&& work) noexcept -> std::optional<std::decay_t<decltype(work().value())>> {
     try {
@@ -395,17 +396,18 @@ std::chrono::nanoseconds Engine::next_poll() {
     return poll_pause(std::chrono::nanoseconds(now - still_since_ns_));
 }
 
-/// Fails everything that is pending, after an abort. Afterwards this rank writes to no other rank's memory. Callers get
-/// their tensors back only when no other rank writes to these tensors. If another rank does not confirm in time that it
-/// has stopped writing, the memory that this other rank can reach is quarantined (never reused).
+/// Fails everything that is pending, after an abort. When this function returns, this rank does not write to any other
+/// rank's memory. Callers get their tensors back only when no other rank writes to these tensors. If another rank does
+/// not confirm in time that it has stopped writing, the memory that this other rank can reach is quarantined (never
+/// reused).
 ///
-/// Most of this works without allocating memory, because lack of memory is a frequent reason for an abort. Messages to
+/// Most of this function allocates no memory, because lack of memory is a frequent reason for an abort. Messages to
 /// other hosts and to ruedarun are left out if there is no memory for them.
 void Engine::fail_after_abort() noexcept {
     if (!failed_.load(std::memory_order_relaxed)) {
         leave_batches();
     }
-    sets_.fail_all(failed_with_);  // this also fails operations that were submitted after leave_batches()
+    sets_.fail_all(failed_with_);  // fails all pending operations, also those that were submitted after leave_batches()
     messenger_.fail_all(failed_with_);
     failed_.store(true, std::memory_order_seq_cst);  // abort_reason() loads `failed_` before it reads `failed_with_`
     lock_.tell_waiters();
@@ -416,7 +418,7 @@ void Engine::leave_batches() noexcept {
     const NoCancellation no_cancellation;
     sets_.take_decided_errors();
     block_.left_batches.store(1, std::memory_order_release);
-    ring_everybody();  // a process set that raised the abort has woken only its own members
+    ring_everybody();  // wakes all ranks, because a process set that raised the abort has woken only its own members
     const auto raised = control_.abort.reason_in_place();
     // The files are written before the program learns of the abort, because the program may then end at once.
     write_recorders(raised.text, /*at_end=*/true);
@@ -447,8 +449,8 @@ void Engine::leave_batches() noexcept {
 }
 
 /// Returns whether another rank may still write to this rank's memory after an abort. A rank that has left its batches
-/// or the job, or has died, does not write. /proc is read too, because the abort may come before any rank has noticed
-/// the death. For example, a connection to another host may break first.
+/// or the job, or has died, does not write. This function also reads /proc, because the abort may come before any rank
+/// has noticed a death. For example, a connection to another host may break first.
 bool Engine::may_write(std::uint32_t member) const {
     const base::RankBlock& other = control_.ranks[member];
     const auto state = static_cast<base::RankState>(other.state.load(std::memory_order_acquire));
@@ -459,8 +461,8 @@ bool Engine::may_write(std::uint32_t member) const {
     return !process_has_ended(other);
 }
 
-/// Drives progress until `done` returns true or the deadline has passed. A thread with Haste::none returns in two more
-/// cases: another caller waits, or no operation makes progress. The caller holds the progress lock.
+/// Drives progress until `done` returns true or the deadline has passed. If `haste` is Haste::none, also returns if
+/// another caller waits for the lock, or if no operation makes progress. The caller holds the progress lock.
 template <class Done>
 void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
@@ -492,7 +494,7 @@ void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     }
 }
 
-/// Returns whether the sleep ended before its time was over.
+/// Lets this thread sleep, unless there is new work. Returns whether the sleep ended before its time was over.
 template <class Done>
 bool Engine::sleep_as_caller(Turn last, Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
@@ -519,11 +521,12 @@ void Engine::poll() {
         if (messenger_.needs_turn() && !aborted()) {
             static_cast<void>(turn_messages(/*somebody_waits=*/true, /*asks_others=*/false));
         }
-        arm_wakeups();  // the turns above have switched the wake-ups by messages off
-        // The attention state tells other ranks which thread of this rank to wake. `before` is this state as it was
-        // before the turns above. If it is `asleep`, other ranks wake the background thread for everything that was
-        // called or has arrived since then. If it is `holding_back`, the background thread wakes up by a timer, but
-        // only to close the batch that this rank holds open.
+        arm_wakeups();  // switches the wake-ups by messages on again; the turns above have switched them off
+        // `handed_on` says whether the background thread will do the rest of the work. The attention state tells other
+        // ranks which thread of this rank to wake, and `before` is this state as it was before the turns above. In the
+        // state `asleep`, other ranks wake the background thread for everything that was called or has arrived since
+        // then. In the state `holding_back`, a timer wakes the background thread, but only to close the batch that this
+        // rank holds open.
         const bool handed_on = before == base::AttentionState::asleep
                                    ? advanced < kPollTurns
                                    : before == base::AttentionState::holding_back && advanced == 0;
@@ -558,8 +561,8 @@ Status Engine::run(MessageRequest request, Completion& completion) {
         tried = or_end_job([&] { return messenger_.run_at_once(request, completion, looks); });
     }
     if (!tried) {
-        // The job was aborted. This turn ends everything that is pending here, so nothing refers to `completion` any
-        // more when the caller's frame is gone.
+        // The job was aborted. The turn below ends everything that is pending on this rank. After that, nothing refers
+        // to `completion`, which the caller may now destroy.
         static_cast<void>(turn(/*urgent=*/true));
         return abort_reason();
     }
@@ -642,8 +645,8 @@ WaitReport Engine::account_of(const Completion& completion) const {
 /// Returns the result of a wait. If the wait timed out, the text says what the operation waits for. Takes no progress
 /// lock and does not wait for other threads.
 Status Engine::ended_or_timed_out(const Completion& completion, double seconds) const {
-    // A wait that is shorter than this is probably one of many in a polling loop. A description visits every slot, and
-    // would slow that loop down.
+    // The shortest wait, in seconds, whose error describes what the operation waits for. A shorter wait is probably one
+    // of many in a polling loop, which the description would slow down, because it reads every slot.
     constexpr double kShortestWithAccount = 0.2;
     WaitReport report;
     if (!completion.done() && seconds >= kShortestWithAccount) {
@@ -661,9 +664,9 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
                                           format_awaited(report), seconds, format_wait(report));
 }
 
-/// Call this after a submit. The caller holds the progress lock. If the operation ends at once, returns true;
-/// `completion` is then done if the operation has a result. If the operation does not end at once, this function drives
-/// progress until the operation has ended, and returns false.
+/// Call this after a submit. The caller holds the progress lock. If the operation ends at once, returns true. In that
+/// case `completion` is done only if the operation has a result. If the operation does not end at once, drives progress
+/// until it has ended, and returns false.
 bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
@@ -686,7 +689,7 @@ void Engine::note_blocked_since(std::int64_t began_ns) noexcept {
 /// rank when the mailbox has space again, so the waiting thread tries again after each kDeferredSlice.
 Status Engine::announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds) {
     set.begin_to_await_end(call);
-    // after an abort, nothing is posted: the cause may be a death that left the negotiation's tables incomplete
+    // After an abort, this rank posts nothing. A rank may have died and left the tables of the negotiation incomplete.
     if (!aborted()) {
         set.announce_shutdown();
     }
@@ -738,13 +741,14 @@ Status Engine::wait_for(Done&& done, double timeout_seconds, Haste haste) {
             break;
         }
     }
-    // this thread may have released the progress lock although work was left, so another thread must drive progress
+    // makes another thread drive progress, because this thread may have released the progress lock although work was
+    // left
     attend();
     return done() ? Status() : timed_out(timeout_seconds);
 }
 
-/// Another thread drives progress. Waits until that thread releases the progress lock. If that thread is the background
-/// thread, it does so when it sees a waiting thread.
+/// Waits until the thread that drives progress releases the progress lock. If that thread is the background thread, it
+/// releases the lock when it sees a waiting thread.
 template <class Done>
 void Engine::wait_for_progress_lock(Done&& done, Deadline deadline) {
     const NoCancellation no_cancellation;
@@ -761,8 +765,8 @@ void Engine::run_background() noexcept {
 }
 
 void Engine::background_turns() noexcept {
-    // A thread that releases the progress lock wakes no other thread if nothing is pending. Even then, leaders must
-    // send heartbeats to other hosts, so a leader's sleep is short.
+    // If nothing is pending, a thread that releases the progress lock wakes no other thread. Leaders must send
+    // heartbeats to other hosts even if nothing is pending, so a leader's sleep must be short.
     const auto timeout = [this]() -> std::chrono::nanoseconds {
         return sets_.anybody_has_to_poll() || messenger_.has_to_poll()
                    ? std::min<std::chrono::nanoseconds>(liveness_interval_, kTurnedAwayPause)
@@ -780,7 +784,7 @@ void Engine::background_turns() noexcept {
         last = turn(/*urgent=*/false);
         if (last == Turn::advanced) {
             backoff.reset();
-            // turns may follow each other for seconds without a pause, and other ranks must be checked meanwhile
+            // checks the other ranks here too, because turns may follow each other for seconds without a pause
             look_after_others_in_time();
         } else if (!(last == Turn::waiting || (last == Turn::polling && !short_of_cores_)) || !backoff.pause()) {
             break;
@@ -807,8 +811,8 @@ void Engine::sleep_in_background(Turn last) noexcept {
     }
     lock_.sleep_as_background(state, [&]() -> std::optional<std::chrono::nanoseconds> {
         const Turn look = turn(/*urgent=*/false, /*asks_others=*/false);
-        // The turn may have begun to hold a batch of another process set open. The sleep must end when this batch must
-        // be closed.
+        // The turn above may have begun to hold a batch of another process set open. The sleep must end when that batch
+        // must be closed.
         if (const auto hold_until_ns = sets_.hold_until_ns()) {
             timeout = std::min(timeout, until(*hold_until_ns));
         }
@@ -844,7 +848,7 @@ void Engine::look_after_others() noexcept {
     try {
         look(now);
     } catch (const std::bad_alloc&) {
-        static_cast<void>(now);  // there was no memory for this check; the next check may find enough
+        static_cast<void>(now);  // no memory for this check; the next check may find enough memory
     } catch (...) {
         end_job_of_failure(ErrorCode::internal, "a rank could not watch the other ranks");
     }
@@ -861,8 +865,8 @@ void Engine::look(std::int64_t now) {
         return;
     }
     look_at_stacks(now);
-    // Each finding is returned only once, so all findings are reported before message_watch_ is called, which may run
-    // out of memory.
+    // Each finding of sets_.look() is returned only once. So all findings are reported before message_watch_ is called,
+    // because that call may run out of memory.
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding);
     }
@@ -885,7 +889,8 @@ void Engine::look_at_stacks(std::int64_t now) {
         logger_.write(base::LogLevel::warning, *stacks);
         write_recorders("a person requested the stacks by a signal", /*at_end=*/false);
     }
-    // this call must come after requested_stacks_.look(), which may ask this rank for its own stack: this call answers
+    // This call answers requests for this rank's stack. It comes after requested_stacks_.look(), which may make such a
+    // request.
     stack_responder_.look();
 }
 
@@ -962,7 +967,8 @@ void Engine::mark_dead(std::uint32_t member) {
     control_.ranks[member].state.store(static_cast<std::uint32_t>(base::RankState::dead), std::memory_order_release);
 }
 
-/// Before the abort, all other dead ranks are marked too, so that no rank waits for a dead rank to leave its batch.
+/// Marks all other dead ranks too. This happens before the abort, so that no rank waits for a dead rank to leave its
+/// batch.
 void Engine::mark_the_dead() {
     while (const auto dead = liveness_.check()) {
         mark_dead(dead->member);
@@ -977,17 +983,17 @@ void Engine::end_job(const std::string& reason) {
     }
 }
 
-/// If the launcher has notified this rank of the end of a rank on any host, returns the notification. Returns nothing
-/// if the end no longer matters to this rank.
+/// If the launcher has reported the end of a rank (on any host), returns a text about it. Returns nothing if this end
+/// does not matter to this rank any more.
 std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
     if (launcher_ == nullptr) {
         return std::nullopt;
     }
     const auto standing = [this] {
-        // This acquire load pairs with the release in Runtime::shutdown(), and with the release of the thread that
-        // reads the end of the log. Another rank may exit normally because this rank shuts down. In that case, this
-        // rank's state and the end of the log were written before that rank exited, and so before the notification of
-        // its exit arrived here.
+        // The acquire load of the state pairs with the release in Runtime::shutdown(), and with the release of the
+        // thread that reads the end of the log. Another rank may exit normally because this rank shuts down. Then this
+        // rank's state and the end of the log were written before that rank exited, and therefore before the
+        // notification about its exit arrived here.
         const auto state = static_cast<base::RankState>(block_.state.load(std::memory_order_acquire));
         return sets_.are_closed()                  ? Standing::closed
                : state == base::RankState::running ? Standing::running
@@ -997,10 +1003,10 @@ std::optional<std::string> Engine::launcher_cause(std::int64_t now) {
 }
 
 /// Finds the cause of a broken connection. Usually a rank has ended, and the launcher knows which rank, and how. If
-/// there is no notification from the launcher, the text names the failure, and the ranks of this host that have died. A
-/// death on this host can be the cause even if the broken connection leads to another host: when a rank dies, MPI also
-/// ends processes on other hosts that were connected to it. This rank may notice the end of such a process before it
-/// notices the death on its own host.
+/// there is no notification from the launcher, the returned text names the failure and the ranks of this host that have
+/// died. A death on this host can be the cause even if the broken connection leads to another host: when a rank dies,
+/// MPI also ends processes on other hosts that were connected to it. This rank may notice the end of such a process
+/// before it notices the death on its own host.
 Status Engine::explain(const Status& failure) const {
     if (const std::optional<std::string> notification =
             launcher_ != nullptr ? launcher_->notification_of_failure() : std::nullopt) {

@@ -37,18 +37,19 @@
 namespace rueda::core {
 
 /// Drives the process sets of a rank. The thread that holds the progress lock drives progress, in *turns*: in a turn,
-/// it does the work that is possible now, without waiting. While a thread of the program blocks in wait(), that thread
-/// holds the lock. At all other times the background thread takes it. A few times per second, the background thread
-/// also checks whether other ranks have died or operations have stalled. The rest of the time it sleeps.
+/// this thread does the work that is possible now, without waiting. While a thread of the program blocks in wait(),
+/// that thread holds the lock. At all other times the background thread takes the lock. A few times per second, the
+/// background thread also checks whether other ranks have died or operations have stalled. The rest of the time the
+/// background thread sleeps.
 ///
 /// Threads: run(), wait(), poll() and attend() run in any thread; the other functions only in the owner's thread. No
 /// thread waits for the progress lock while it holds another lock.
 class Engine {
 public:
-    /// `cores`: the number of cores that the ranks of this host have together. `messenger` must outlive this object.
-    /// `pending`: see ProcessSet. `host`: this host's name; "" in a job on one host. `launcher` may be null; otherwise
-    /// it must outlive this object. `calls_mpi`: whether progress calls MPI. `wakeups` is null if no message of another
-    /// host can wake this rank; otherwise it must outlive this object.
+    /// `cores` is the number of cores that the ranks of this host have together. For `pending`, see ProcessSet. `host`
+    /// is this host's name, or "" in a job on one host. `calls_mpi` is true if driving progress calls MPI. `wakeups` is
+    /// null if no message of another host can wake this rank. `launcher` may be null. `messenger`, `launcher` and
+    /// `wakeups` must outlive this object.
     Engine(const base::Config& config, std::shared_ptr<collectives::Arena> arena, std::shared_ptr<ProcessSet> world,
            Messenger& messenger, const std::atomic<std::uint32_t>& pending, base::Logger logger, double cores,
            std::string host, bool calls_mpi, LauncherLine* launcher, std::function<void()> quarantine,
@@ -68,7 +69,8 @@ public:
     void stop();
 
     /// Waits until `completion` is done. Meanwhile the thread drives progress, or waits for the thread that does.
-    /// Returns Timeout after `timeout_seconds` (negative: no limit); the operation then continues.
+    /// Returns Timeout after `timeout_seconds` (a negative number means no limit). In that case the operation
+    /// continues.
     Status wait(const Completion& completion, double timeout_seconds);
     /// Like wait(), but for an operation on a device: waits only until all work of the operation was given to the
     /// device.
@@ -77,7 +79,7 @@ public:
     /// caller need not wait for the thread that drives progress.
     [[nodiscard]] WaitReport account_of(const Completion& completion) const;
     /// Submits an operation and waits until it is done. Meanwhile the thread drives progress, or waits for the thread
-    /// that does. `submit(urgency)` must submit the operation with this urgency.
+    /// that does. `submit` is a function that submits the operation with the urgency that it gets as its argument.
     template <class Submit>
     Status run(ProcessSet& set, Submit&& submit, const Completion& completion) {
         Lock::Held held(lock_);
@@ -90,29 +92,29 @@ public:
         held.leave();
         return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
     }
-    /// Starts a send or a receive. Errors: as from Messenger::submit().
+    /// Starts a send or a receive. Returns the errors of Messenger::submit().
     Status start(MessageRequest request, Completion& completion);
-    /// Starts a send or a receive, and waits until it is done. If it ends at once, `completion` is not done afterwards,
-    /// and only its sender is set.
+    /// Starts a send or a receive, and waits until it is done. If the send or receive ends at once, `completion` is not
+    /// marked as done: only its sender is stored.
     Status run(MessageRequest request, Completion& completion);
     /// How long threads of the program were blocked in wait(), wait_until_launched() and run(), summed over the
     /// threads. Operations, sends and receives that end within the first microseconds of run() are not counted, because
     /// reading the clock would slow them down. Any thread.
     [[nodiscard]] std::int64_t blocked_ns() const { return blocked_ns_.load(std::memory_order_relaxed); }
-    /// Makes sure that a thread will drive the operation. Call this after a submit without a wait.
+    /// Makes sure that a thread will drive the operations that were submitted. Call this after a submit without a wait.
     void attend();
     /// For a caller that polls: does the work that is possible now, for about a millisecond at most. Wakes another
     /// thread only if there is new work for that thread.
     void poll();
     /// Announces that this rank will announce no more operations in the set. Waits until the announcement is in the
-    /// mailbox or the job has ended. Returns Timeout after `timeout_seconds` (negative: no limit); in that case, a
-    /// later turn of the engine posts the announcement. From now on, the stall report says that this rank waits in
-    /// `call` for the end of the set.
+    /// mailbox or the job has ended. Returns Timeout after `timeout_seconds` (a negative number means no limit). In
+    /// that case, a later turn of the engine posts the announcement. After this call, a stall report says that this
+    /// rank waits in `call` for the end of the set.
     Status announce_shutdown(ProcessSet& set, EndCall call, double timeout_seconds = -1);
-    /// Waits until all members of all sets have shut down. Returns Timeout after `timeout_seconds` (negative: no
-    /// limit). Also returns if the job was aborted and everything pending has failed.
+    /// Waits until all members of all sets have shut down. Also returns if the job was aborted and everything pending
+    /// has failed. Returns Timeout after `timeout_seconds` (a negative number means no limit).
     Status wait_until_closed(double timeout_seconds);
-    /// Waits until all members of `set` have shut down, or everything pending has failed after an abort.
+    /// Waits until all members of `set` have shut down, or until everything pending has failed after an abort.
     Status wait_until_closed(ProcessSet& set);
 
     /// Ends the sends and receives of this rank, because the rank shuts down.
@@ -126,7 +128,7 @@ public:
     void remove(ProcessSet& set, const Status& reason);
 
     /// Fails every pending operation and every later submit with `reason`. Call this after wait_until_closed(). Takes
-    /// the progress lock; no thread holds the lock for long any more, because no operation is pending.
+    /// the progress lock. This is quick, because no operation is pending and so no thread holds the lock for long.
     void end_pending(const Status& reason);
     /// Like end_pending(), but never releases the progress lock. So no other thread can use the data that the lock
     /// protects any more.
@@ -139,13 +141,14 @@ public:
     /// The error with which everything pending failed after an abort. If a rank may still write into resident memory,
     /// the error says so.
     [[nodiscard]] Status abort_reason() const;
-    /// Ends the job for all ranks of this host. If several ranks call this, all of them report the first reason.
+    /// Aborts the job for all ranks of this host. If several ranks call this, all of them report the reason of the
+    /// first call.
     void raise(ErrorCode code, std::string_view text) noexcept;
 
 private:
     using Clock = std::chrono::steady_clock;
 
-    // The following functions are for the progress lock, whose template parameter Work is this class.
+    // The progress lock calls the following functions. This class is its template parameter Work.
     friend class ProgressLock<base::StdAtomics, Engine>;
     using Lock = ProgressLock<base::StdAtomics, Engine>;
     [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_seq_cst); }
@@ -170,9 +173,9 @@ private:
     enum class Haste : std::uint8_t {
         urgent,  ///< the thread closes open batches (which may still grow) at once, because it waits for an operation
         /// For a caller in join(), which only takes part in the operations of other ranks. Such a caller keeps batches
-        /// open as long as the background thread would. The caller drives progress only while operations make progress,
-        /// and then leaves this to the background thread. Otherwise every announcement of another rank would wake the
-        /// caller.
+        /// open as long as the background thread would. The caller drives progress only while operations make progress.
+        /// After that, the background thread drives progress, because otherwise every announcement of another rank
+        /// would wake the caller.
         none,
     };
     template <class Done>
@@ -235,8 +238,9 @@ private:
     void end_job(const std::string& reason);
 
     base::ControlBlock& control_;
-    // MPI writes to the connections with other hosts, without MSG_NOSIGNAL. A thread of the program that drives
-    // progress blocks SIGPIPE meanwhile, so that the failure of a rank on another host does not end this process.
+    // Whether driving progress calls MPI. MPI writes to connections with other hosts without MSG_NOSIGNAL, so a broken
+    // connection raises SIGPIPE. Therefore a thread of the program blocks SIGPIPE while it drives progress. Otherwise
+    // the failure of a rank on another host could end this process.
     bool calls_mpi_;
     std::shared_ptr<collectives::Arena> arena_;
     base::RankBlock& block_;
@@ -255,15 +259,16 @@ private:
     const std::atomic<std::uint32_t>& pending_;
     std::mutex changes_mutex_;  // protects the queued changes; a thread that holds this mutex takes no other lock
     std::vector<std::function<void()>> changes_;
-    // Accesses are seq_cst: change() sets this flag, and then wakes the driving thread. A thread that is about to sleep
-    // marks itself as asleep, and then reads this flag. So no change is overlooked.
+    // Whether `changes_` has elements. Accesses are seq_cst: change() first sets this flag, and then wakes the driving
+    // thread. A thread that is about to sleep first marks itself as asleep, and then reads this flag. So no change is
+    // overlooked.
     std::atomic<bool> has_changes_{false};
     base::Logger logger_;
     std::function<void()> quarantine_;
     WaitPolicy caller_policy_;
     WaitPolicy background_policy_;
-    // whether there are fewer cores than ranks; polling without pauses would then keep the kernel from receiving
-    // network data
+    // True if there are fewer cores than ranks. Polling without pauses would then keep the kernel from receiving
+    // network data.
     bool short_of_cores_;
     std::chrono::nanoseconds look_again_;  // Config::look_again_seconds
     collectives::Wakeups* wakeups_;        // may be null
@@ -280,17 +285,18 @@ private:
     std::int64_t still_since_ns_ = 0;
 
     Lock lock_;
-    /// The number of callers in join(). Accesses are relaxed: a caller that has just counted itself runs the next turn
-    /// of the engine itself, under the progress lock.
+    /// The number of callers in join(). Accesses can be relaxed, because a caller that has just counted itself also
+    /// runs the next turn of the engine, under the progress lock.
     std::atomic<std::uint32_t> joining_{0};
     std::atomic<std::int64_t> blocked_ns_{0};  // accesses are relaxed, because no other data depend on this number
     // Whether everything pending has failed after an abort. Only the holder of the progress lock writes this.
     std::atomic<bool> failed_{false};
     Status failed_with_;  // written once, before failed_
-    // Allocated in advance: an abort must be reported even if memory has run out.
+    // The memory of the next two fields is allocated in advance, because an abort must be reported even if memory has
+    // run out.
     PreparedFailure room_for_reason_;   // the text of the reason
-    PreparedFailure room_for_failure_;  // the text of failed_with_: the reason, and a sentence that is added if another
-                                        // rank may still write
+    PreparedFailure room_for_failure_;  // the text of failed_with_: the reason, and one more sentence if another rank
+                                        // may still write
     std::string no_memory_to_go_on_;
     std::atomic<bool> stopping_{false};
     std::thread background_;

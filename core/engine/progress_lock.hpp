@@ -15,7 +15,7 @@ namespace rueda::core {
 
 /// Each field says whether one step is left out when a thread hands the progress to another thread. Rueda itself uses
 /// this type, which leaves out no step. An interleaving test passes a type that leaves out one step, to show that the
-/// test would notice the error.
+/// test notices the missing step.
 struct AllSteps {
     /// if true, a thread that releases the lock does not look at pending() again
     static constexpr bool no_second_look = false;
@@ -35,8 +35,8 @@ struct AllSteps {
 };
 
 /// Decides which thread of a rank drives progress: only the thread that holds this lock does. A caller that finds the
-/// lock taken waits until its own operation is done or the lock is free. While such callers wait, the background thread
-/// does not take the lock. A thread that releases the lock hands remaining work to another thread.
+/// lock taken waits until its own operation is done, or until the lock is free. While such callers wait, the background
+/// thread does not take the lock. A thread that releases the lock hands remaining work to another thread.
 ///
 /// `Work` is what the holder drives. `Work` has these functions, which throw nothing:
 /// - `pending()`: the number of pending operations, read with seq_cst. Any thread.
@@ -46,8 +46,9 @@ struct AllSteps {
 /// - `holder_has_unread()`: a cheaper form of has_unread(). Only the holder.
 /// - `is_stopping()`: whether the background thread must end. Any thread.
 ///
-/// Threads: see each function. Attention::ring_all() ends the sleeps of the holder and of the background thread.
-/// Callers that wait for the lock sleep on an event of this object; after an abort, tell_waiters() wakes them.
+/// Threads: see each function. Attention::ring_all() ends the sleep of the holder and the sleep of the background
+/// thread. It does not wake callers that wait for the lock, because they sleep on an event of this object. After an
+/// abort, tell_waiters() wakes them.
 template <class Atomics, class Work, class Steps = AllSteps>
 class ProgressLock {
 public:
@@ -80,22 +81,23 @@ public:
 
     // Any thread may call the functions from try_lock() to poll().
 
-    /// The load is seq_cst even if the lock is taken, because the caller may have submitted an operation just before
-    /// this call. Either this load sees the lock as free, or the holder sees the operation when it has released the
-    /// lock (leave()).
+    /// The load of the lock's state is seq_cst, even for a caller that finds the lock taken: this caller may just have
+    /// submitted an operation. Either the load sees the lock as free, or the holder sees the operation when it has
+    /// released the lock (leave()).
     [[nodiscard]] bool try_lock() {
         std::uint32_t expected = 0;
         return locked_.load(std::memory_order_seq_cst) == 0 &&
                locked_.compare_exchange_strong(expected, 1, std::memory_order_seq_cst);
     }
-    /// Whether a caller waits for the lock.
+    /// Whether a thread of the program (a caller) waits for the lock.
     [[nodiscard]] bool has_waiters() const { return waiters_.load(std::memory_order_seq_cst) > 0; }
 
     /// Makes sure that a thread will be woken for the remaining work. Call this after a submit without a wait, and
     /// after a wait.
     void attend() {
-        // In the state `asleep`, the work was already handed to the background thread. But this thread may have woken
-        // while another caller held the lock, and gone to sleep again. It must then be woken once more.
+        // In the state `asleep`, the work was already handed to the background thread. But the background thread may
+        // have woken while another caller held the lock, and gone to sleep again. In that case it must be woken once
+        // more.
         const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
         const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
         const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());
@@ -115,7 +117,7 @@ public:
             attention_.ring(state);
         }
     }
-    /// Call this after a seq_cst store that requests something of the next turn. Wakes the threads that may run this
+    /// Call this after a seq_cst store that requests something from the next turn. Wakes the threads that may run that
     /// turn.
     void ring_for_change() {
         if (!steps_.no_ring_for_change) {
@@ -145,12 +147,12 @@ public:
         moved_.wait(done, look_again);
     }
     /// For a caller that polls: takes the lock if it is free, and calls `look(state)`, which does the work. `state` is
-    /// the rank's attention state, by which other threads know which thread to wake. `look` returns true if nothing is
-    /// left to do until another thread wakes a thread of this rank.
+    /// the rank's attention state, by which other threads know which thread to wake. `look` returns true if no work is
+    /// left, so that the threads of this rank may sleep until another thread wakes them.
     ///
-    /// Does nothing if the background thread has just been woken, because the background thread is about to take the
-    /// lock. If poll() took the lock first, the background thread would find it taken, and every poll() would have to
-    /// wake the background thread again.
+    /// Does nothing if the background thread was just woken and is about to take the lock. If poll() took the lock
+    /// before it, the background thread would find the lock taken, and every poll() would have to wake the background
+    /// thread again.
     template <class Look>
     void poll(Look&& look) {
         if (attention_.background_is_rung() || !try_lock()) {
@@ -181,24 +183,25 @@ public:
         for (;;) {
             const bool to_background = work_.pending() > 0 && !has_waiters();
             attention_.set(to_background ? AttentionState::asleep : AttentionState::awake);
-            // The state is stored before this check. If another thread publishes something after the check, that thread
-            // reads the state and wakes a thread. The check is needed even if this rank has no pending operation: other
-            // ranks may wait until this rank has read the log. Those ranks may have woken this thread, but this thread
-            // is about to release the lock without reading the log.
+            // The attention state is stored before the check for work below. If another thread publishes something
+            // after the check, that thread reads the state and wakes a thread of this rank. The check is needed even if
+            // this rank has no pending operation: other ranks may wait until this rank has read the log. Those ranks
+            // may have woken this thread, but this thread is about to release the lock without reading the log.
             const bool work_left = to_background ? !steps_.no_look_for_work && work_.has_work()
                                                  : !steps_.no_look_for_unread && work_.holder_has_unread();
             if (steps_.ring_before_release && work_left) {
                 attention_.ring(AttentionState::asleep);
             }
             unlock();
-            // The background thread is woken after the release. If it were woken earlier, it might find the lock taken
-            // and sleep again. The background thread must also be woken if it found the lock taken before the release.
+            // The background thread is woken after the release of the lock. If it were woken earlier, it might find the
+            // lock taken and sleep again. It must also be woken if it has already found the lock taken.
             const bool was_turned_away = turned_away();
             const bool is_wanted = work_left || (was_turned_away && (to_background || has_unread()));
             if (is_wanted && !steps_.ring_before_release) {
                 attention_.ring(AttentionState::asleep);
             }
-            // Another thread may have submitted an operation after pending() was read above, and found the lock taken.
+            // Another thread may have submitted an operation after pending() was read above. If it found the lock
+            // taken, it left the operation to this thread.
             const bool unattended = !steps_.no_second_look && work_.pending() > 0 && !has_waiters() &&
                                     attention_.state() == AttentionState::awake;
             if (!unattended || !try_lock()) {
@@ -215,7 +218,7 @@ public:
         }
     }
     /// Call this after a change that ring_for_change() announced. Wakes the caller that waits for the change. Also
-    /// wakes the background thread, which may have chosen its sleep before the change.
+    /// wakes the background thread, which may have chosen the length of its sleep before the change.
     void tell_of_change() {
         attention_.ring(AttentionState::asleep);
         event_.notify();
@@ -228,7 +231,7 @@ public:
 
     // Only the background thread may call lock_as_background() and sleep_as_background().
 
-    /// Takes the lock for the background thread, unless a caller holds the lock or waits for it. In that case the
+    /// Takes the lock for the background thread, and returns true. But if a caller holds the lock or waits for it, the
     /// thread sleeps for at most `timeout()`, and the function returns false. The sleep is ended by the thread that
     /// releases the lock in leave() or poll(). That thread belongs to the same process, so the death of another process
     /// cannot prevent the wake-up.
@@ -279,7 +282,7 @@ private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
     [[nodiscard]] bool has_unread() const { return !steps_.no_look_for_unread && work_.has_unread(); }
-    /// This load is seq_cst, and pairs with the stores in lock_as_background().
+    /// The load of `turned_away_` is seq_cst, and pairs with the stores in lock_as_background().
     [[nodiscard]] bool turned_away() const { return turned_away_.load(std::memory_order_seq_cst) != 0; }
 
     Attention& attention_;
@@ -287,7 +290,7 @@ private:
     [[no_unique_address]] Steps steps_;
     Word locked_{0};
     Word waiters_{0};  ///< the number of callers that wait for the lock
-    /// 1 while the background thread has found the lock taken and sleeps or is about to sleep
+    /// 1 if the background thread has found the lock taken, and now sleeps or is about to sleep
     Word turned_away_{0};
     /// notified when an operation has ended or made progress, and when the lock is free
     base::BasicLocalEvent<Atomics> event_;

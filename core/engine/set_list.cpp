@@ -136,8 +136,8 @@ void SetList::take_decided_errors() noexcept {
     }
 }
 
-/// Notifies the other hosts of an abort. The world is first in the list: its leaders reach every host, so every host
-/// learns the reason from the world's message.
+/// Notifies the other hosts of an abort. The world (the set of all ranks) is first in the list. Its leaders reach every
+/// host, so every host learns the reason from the world's message.
 void SetList::leave_other_hosts(const Status& reason) noexcept {
     for (Attended& attended : sets_) {
         attended.set->leave_other_hosts(reason);
@@ -147,7 +147,7 @@ void SetList::leave_other_hosts(const Status& reason) noexcept {
 void SetList::close_descriptors() {
     const std::lock_guard lock(mutex_);
     for (const Attended& attended : sets_) {
-        if (attended.set != world_) {  // the world is left out: the resident heap closes the descriptor of its arena
+        if (attended.set != world_) {  // the resident heap closes the descriptor of the world's arena
             attended.arena->close_descriptor();
         }
     }
@@ -192,7 +192,8 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
         if (awaited.empty()) {
             continue;
         }
-        // A join is pending in several sets with the same completion. What the first of these sets reports is enough.
+        // A call of join() is pending in several sets, with the same completion. The report of the first of these sets
+        // is enough.
         report = attended.stall_monitor->account_of(awaited, now_ns);
         report.elsewhere = attended.set->ranks_elsewhere();
         break;
@@ -201,7 +202,8 @@ WaitReport SetList::account_of(const Completion& completion, std::int64_t now_ns
 }
 
 /// Adds a finding with the set's title. This function must not fail, because the monitor returns a finding only once.
-/// If there is no memory for the title, the title is left out. `findings` must have capacity for two more elements.
+/// If there is no memory for the title, adds the finding without it. `findings` must have capacity for two more
+/// elements.
 void SetList::add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept {
     Finding finding{std::move(found.text),     found.shut_down,
                     std::move(found.report),   {},
@@ -290,7 +292,8 @@ std::vector<SetList::Finding> SetList::look(std::int64_t now_ns) {
         try {
             look_at(attended, now_ns, findings);
         } catch (const std::bad_alloc&) {
-            // the next call of look() may find enough memory; findings of the other sets are reported now
+            // No memory for this set. The next call of look() may find enough; the findings of the other sets are
+            // reported now.
             static_cast<void>(now_ns);
         }
     }

@@ -24,8 +24,8 @@ namespace rueda::core {
 /// The process sets that contain this rank. The engine drives and watches them. The world is always the first one.
 ///
 /// Threads: the holder of the rank's progress lock, unless a function says otherwise. Only the holder changes the list,
-/// and it locks the mutex while it does so. The holder reads the list without the mutex; other threads must lock the
-/// mutex to read the list. Lock order: progress lock, then the mutex, then a set's enqueue lock
+/// and it locks this object's mutex while it does so. The holder reads the list without the mutex; other threads must
+/// lock the mutex to read the list. Lock order: progress lock, then the mutex, then a set's enqueue lock
 /// (Announcer::enqueue_mutex()).
 class SetList {
 public:
@@ -40,8 +40,8 @@ private:
         std::unique_ptr<BatchWatch> batch_watch;
         std::unique_ptr<LaunchWatch> launch_watch;
         Turn last = Turn::idle;
-        /// The chunks that the last call of note_chunks() stored. The thread that drives progress makes this call. The
-        /// mutex protects the chunks.
+        /// The chunks that the last call of note_chunks() stored. They are protected by the mutex, because the thread
+        /// that drives progress calls note_chunks(), and another thread may read them.
         std::optional<ProcessSet::ChunksInProgress> chunks = {};
     };
 
@@ -58,10 +58,10 @@ public:
     [[nodiscard]] bool has_unread() const;
     [[nodiscard]] bool has_deferred() const;
     [[nodiscard]] bool has_to_poll() const;
-    /// The earliest time at which an open batch must be closed. A batch is open as long as more operations may join it.
-    /// Empty if the last step left no batch open.
+    /// The earliest time at which an open batch must be closed. A batch is open as long as more operations may be added
+    /// to it. Empty if the last step left no batch open.
     [[nodiscard]] std::optional<std::int64_t> hold_until_ns() const;
-    /// Stores which chunks the batches in progress have, for reports.
+    /// Stores, for stall reports, which chunks the batches in progress have.
     void note_chunks();
     void take_decided_errors() noexcept;
     void leave_other_hosts(const Status& reason) noexcept;
@@ -99,12 +99,12 @@ public:
         // The following fields are for the file of stall reports.
         std::shared_ptr<const StallReport> report = {};  ///< null if nothing is written to the file
         std::string process_set = {};                    ///< "" for the world
-        std::string ends_job = {};                       ///< the reason, if the job must end; else ""
+        std::string ends_job = {};                       ///< the reason if the job must end; otherwise ""
         std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
-    /// Returns true if look() needs a call of note_chunks(). After that, it returns false until note_chunks() was
-    /// called. Only for the background thread.
+    /// Returns true if look() needs a call of note_chunks(). After it has returned true, it returns false until
+    /// note_chunks() was called. Only for the background thread.
     [[nodiscard]] bool needs_chunks();
 
 private:

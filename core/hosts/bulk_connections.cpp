@@ -28,13 +28,13 @@ constexpr std::chrono::seconds kEndWarning{10};
 /// How often a wait reads the launcher's notifications. Each time costs a few system calls.
 constexpr std::chrono::milliseconds kLauncherInterval{100};
 
-/// The longest time of the attempt to use UCX, if the ranks can use MPI after a failed attempt.
+/// How long the ranks try to use UCX, at most, if they can use MPI instead.
 constexpr std::chrono::milliseconds kTryTime{10'000};
 
 /// Looks for reasons to end a wait for other ranks early.
 class EarlyEndWatch {
 public:
-    /// `standing`: what this rank is doing while it waits.
+    /// `standing` says what this rank is doing while it waits.
     EarlyEndWatch(const EarlyEnds& ends, Standing standing) : ends_(ends), standing_(standing) {}
 
     [[nodiscard]] Status look() {
@@ -55,7 +55,8 @@ private:
     Clock::time_point next_notifications_{};
 };
 
-/// Waits for all ranks at the end of the job. No rank closes its connections while another one still reads from them.
+/// Waits for all ranks at the end of the job, so that no rank closes its connections while another rank still reads
+/// from them.
 Status wait_for_all(const base::Config& config, const base::Logger& logger, ControlPlane& control_plane,
                     BulkTransport& bulk, const EarlyEnds& ends) {
     const Clock::time_point begin = Clock::now();

@@ -17,19 +17,19 @@
 
 namespace rueda::core {
 
-/// A transport for the data between hosts, besides the transport of the control plane. It exists if RUEDA_TRANSPORT
-/// asks for it. It also exists if the rendezvous of the ranks does not use MPI: the control plane then has no
+/// A transport for the data between hosts, besides the transport of the control plane. It exists in two cases: if
+/// RUEDA_TRANSPORT asks for it, and if the ranks find each other without MPI, because the control plane then has no
 /// transport.
 struct BulkConnections {
     std::unique_ptr<collectives::BulkTransport> transport;  ///< null if the control plane's transport carries all
                                                             ///< messages
-    /// The reason why there is no transport, if the settings ask for one; otherwise "". The text is the same on all
+    /// If the settings ask for a transport and there is none, the reason why. Otherwise "". The text is the same on all
     /// ranks.
     std::string why_not;
 };
 
-/// The places where a rank looks for reasons to end a wait early. The wait is for other ranks, over UCX. Both pointers
-/// may be null.
+/// While a rank waits for other ranks over UCX, it looks at these two objects for reasons to end the wait early. Both
+/// pointers may be null.
 struct EarlyEnds {
     const base::ControlBlock* control = nullptr;  ///< contains the abort word
     LauncherLine* launcher = nullptr;             ///< gives the launcher's notifications; read every 100 ms
@@ -37,7 +37,7 @@ struct EarlyEnds {
 
 /// How long the ranks try to exchange messages over UCX before they give up. The rest of RUEDA_START_TIMEOUT must be
 /// long enough for the ranks to tell each other whether the attempt succeeded. If `has_mpi` is true and RUEDA_TRANSPORT
-/// is auto, the time is short, because the ranks then use MPI instead.
+/// is auto, the time is short, because the ranks use MPI if the attempt fails.
 [[nodiscard]] std::chrono::milliseconds rendezvous_time(const base::Config& config, bool has_mpi);
 
 /// Connects all ranks of a job on several hosts over UCX. Does this only if the settings ask for UCX, or if the control
@@ -51,12 +51,12 @@ struct EarlyEnds {
 [[nodiscard]] Status pass_last_messages(const base::Config& config, collectives::ControlPlane& control_plane,
                                         collectives::BulkTransport& bulk, const EarlyEnds& ends);
 
-/// Ends the transport at the end of the job, and closes it. Collective, unless `after_failure`. The ranks wait for each
-/// other for at most RUEDA_START_TIMEOUT in total.
+/// Ends the transport at the end of the job, and closes it. Collective, unless `after_failure` is true. The ranks wait
+/// for each other for at most RUEDA_START_TIMEOUT in total.
 ///
 /// Returns false if this rank could not wait for all other ranks. In this case it only logs a warning, because all
-/// ranks have their results already. The control plane must then be closed as after a failure, because another rank may
-/// have died.
+/// ranks have their results already. The caller must then close the control plane in the same way as after a failure,
+/// because another rank may have died.
 [[nodiscard]] bool end_bulk_transport(const base::Config& config, const base::Logger& logger,
                                       collectives::ControlPlane& control_plane, collectives::BulkTransport& bulk,
                                       bool after_failure, const EarlyEnds& ends) noexcept;

@@ -66,8 +66,8 @@ void tell_neighbours(Transport& transport, const collectives::LocalGroup& group,
         sched_yield();
     }
 } catch (const std::bad_alloc&) {
-    // Without this message, the other hosts notice the end of this job later: when a connection breaks, or after
-    // RUEDA_HOST_TIMEOUT.
+    // There was no memory for the message. Without it, the other hosts notice the end of this job later: when a
+    // connection breaks, or after RUEDA_HOST_TIMEOUT.
     static_cast<void>(reason);
 }
 

@@ -22,7 +22,8 @@ using collectives::Transport;
 
 namespace {
 
-/// The size of the buffer for a deputy's AbortMessage, whose text has at most kMostTextBytes.
+/// The size of the buffer for the AbortMessage of a deputy (the second rank of a host), in bytes. The message's text
+/// has at most kMostTextBytes.
 constexpr std::size_t kLastWordsBytes = 2 * kMostTextBytes;
 
 TreeNode::Options node_options(const base::Config& config, const collectives::LocalGroup& group) {
@@ -97,7 +98,7 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
 
 Leader::~Leader() {
     // MPI may still write into the buffers of posted receives, so these buffers must not be freed here. The transport
-    // outlives this object and cancels the receives later. After a failure, the transport never cancels them.
+    // outlives this object and cancels the receives later, unless there was a failure.
     if (started_ && !ended_) {
         keep_memory();
     }
@@ -122,7 +123,7 @@ Result<Leader::Moved> Leader::turn() {
     const std::int64_t now = base::coarse_monotonic_ns();
     if (now - last_turn_ns_ > timeout_ns_ / 2) {
         // This leader has not run for some time. It may need several turns to read the messages that arrived in this
-        // time. So it does not conclude yet that its neighbours have stopped sending.
+        // time. Until then it must not conclude that its neighbours have stopped sending.
         for (Neighbour& neighbour : *neighbours_) {
             neighbour.heard_ns = now;
         }
@@ -238,9 +239,9 @@ Result<std::vector<Claim>> Leader::claims_of(std::uint32_t slot, std::uint64_t g
     return claims;
 }
 
-/// Lists the members that announced the operation only because they have joined. Such a member sets its bit in `joined`
-/// before it announces, and the bit stays set until all operations are called. If no bit is set, there is no such
-/// member.
+/// Adds to `announcement` the members that announced the operation only because they have called join(). Such a member
+/// sets its bit in `joined` before it announces, and the bit stays set until all operations are called. If no bit is
+/// set, there is no such member.
 void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const {
     if (memory_.header().joined.load(std::memory_order_acquire) == 0) {
         return;
@@ -278,9 +279,9 @@ void Leader::shutting_down(std::uint32_t member) { node_.shut_down(rank_of(membe
 void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
-    // This host has settled when all its ranks have joined and none of them has a pending operation. The node of the
-    // tree must learn of the join before it learns that this host has settled. The member that joined last stored
-    // `last_joined` before it posted its request, so say_joined() finds this value.
+    // This host has settled when all its ranks have joined and none of them has a pending operation. `node_` must learn
+    // of the join before it learns that this host has settled. Therefore say_joined() is called first. It finds the
+    // value of `last_joined`, because the member that joined last stored it before it posted its request.
     say_joined();
     node_.settle();
 }
@@ -299,8 +300,8 @@ bool Leader::is_seen_first(std::uint32_t slot) const {
     return memory_.record(slot).state == static_cast<std::uint32_t>(SlotState::first_sight);
 }
 
-/// Stores the metadata of a call that no rank of this host has announced itself. The ranks read the metadata from the
-/// slot's record.
+/// Stores a decision's metadata in the slot's record. If no rank of this host has announced the operation itself, this
+/// host's ranks know the metadata only from there.
 Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool& changed) {
     SlotRecord& record = memory_.record(slot);
     const bool known = slot >= memory_.extent().unnamed_slots && !is_seen_first(slot);
@@ -313,8 +314,8 @@ Status Leader::learn_meaning(const Decision& decision, std::uint32_t slot, bool&
     return {};
 }
 
-/// Appends an entry that asks this host's ranks to announce an operation. The log has all earlier decisions before this
-/// entry, so all ranks identify the same operation.
+/// Appends an entry to the log that asks this host's ranks to announce an operation. All earlier decisions come before
+/// this entry in the log, so all ranks identify the same operation.
 void Leader::ask_for(const Decision& wanted) {
     std::uint32_t slot = kNoSlot;
     std::span<const std::byte> text = std::as_bytes(std::span(wanted.name));
@@ -348,8 +349,8 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
 }
 
 /// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once. But only
-/// the second rank of that host or the launcher knows how the other leader ended, and their text takes a little longer
-/// to arrive. So this leader waits for the text. A leader that sleeps checks again after at most 0.2 s if an
+/// the second rank of that host or the launcher can say how the other leader ended, and their message takes a little
+/// longer to arrive. So this leader waits for the message. A leader that sleeps checks again after at most 0.2 s if an
 /// operation is pending, and after 0.5 s otherwise.
 Status Leader::lose(Neighbour& neighbour, const Status& failure, std::int64_t now) {
     constexpr std::int64_t kPatienceNs = 500'000'000;
@@ -381,8 +382,8 @@ Status Leader::send(Neighbour& neighbour, std::int64_t now, Moved& moved) {
         neighbour.sending.reset();
     }
     std::optional<TreeMessage> message = node_.next_message(neighbour.host);
-    // A leader that sleeps wakes up once per heartbeat, and the clock of a turn may be a few milliseconds behind.
-    // Therefore a heartbeat that is almost due is sent now. Otherwise it would be sent a whole interval later.
+    // A heartbeat that is almost due is sent now. A sleeping leader wakes up once per heartbeat interval, and the clock
+    // of a turn may be a few milliseconds late. Without this, the heartbeat might be sent a whole interval later.
     if (!message && now - neighbour.sent_ns >= heartbeat_ns_ - heartbeat_ns_ / 8 && !closed_) {
         message = HeartbeatMessage();
     } else if (message) {
@@ -464,7 +465,7 @@ Status Leader::inquire(std::int64_t now) {
     for (const Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(hear_deputy(neighbour));
         if (neighbour.lost_ns != 0) {
-            return {};  // this leader can no longer answer an inquiry, and lose() ends the job
+            return {};  // a neighbour is lost: this leader cannot answer inquiries any more, and lose() ends the job
         }
     }
     Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
@@ -480,15 +481,15 @@ Status Leader::inquire(std::int64_t now) {
     } else if (finding.value()) {
         finding_ = std::move(finding).value();
     }
-    // The job ends only after the background thread has taken the report, because the background thread writes no
-    // reports after the end of the job. It looks for reports once per liveness interval. If the background thread is
-    // stopped, report_limit_ns_ limits the wait.
+    // The job ends only after the background thread has taken the report, because after the end of the job that thread
+    // writes no reports. It looks for reports once per liveness interval. If the background thread is stopped,
+    // report_limit_ns_ limits the wait.
     const bool is_said = !finding_ || now - ends_job_ns_ > report_limit_ns_;
     return ends_job_for_ && is_said ? *ends_job_for_ : Status();
 }
 
-/// Receives the AbortMessage of a neighbouring host's second rank. That rank reports the end too, because its leader
-/// may have died.
+/// Receives the AbortMessage of a neighbouring host's second rank. That rank reports the end of the job too, because
+/// its leader may have died.
 Status Leader::hear_deputy(const Neighbour& neighbour) {
     if (!neighbour.deputy) {
         return {};
@@ -611,7 +612,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
     return {};
 }
 
-/// Finds the slot that a decision is about. In that slot, a tensor must be waiting for a decision.
+/// Finds the slot that a decision is about. Fails if no tensor waits for a decision in that slot.
 Result<Leader::Called> Leader::take_awaited(const Decision& decision) {
     std::uint32_t slot = kNoSlot;
     if (decision.call) {
@@ -667,8 +668,8 @@ Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode
     const Result<Called> awaited = take_awaited(decision);
     RUEDA_RETURN_IF_FAILED(awaited.status());
     // An attachment is data that a log entry refers to. This attachment holds the text, a zero byte, and the number of
-    // members of each group of tensors that ranks announced under this name. These numbers are needed because the
-    // tensors of these groups must fail too.
+    // members of each group of tensors that ranks announced under this name. The numbers are needed because the tensors
+    // of these groups must fail too.
     const std::size_t room = memory_.extent().attachment_bytes - 1;
     const std::size_t numbers = std::min(decision.rows.size(), room / sizeof(std::int64_t)) * sizeof(std::int64_t);
     const std::string_view text = std::string_view(decision.text).substr(0, room - numbers);
@@ -682,8 +683,8 @@ Status Leader::apply_refusal(const Decision& decision, EntryKind kind, ErrorCode
     return {};
 }
 
-/// Whether the next attachment (data that a log entry refers to) can be written. All ranks of this host must have read
-/// the attachment's previous content.
+/// Whether the next attachment (data that a log entry refers to) can be written. It can be written when all ranks of
+/// this host have read its previous content.
 bool Leader::attachment_is_free() const {
     const std::uint64_t read_before = attachments_[next_attachment_ % attachments_.size()];
     return read_before == 0 || read_before <= registrar_.all_have_read();
@@ -705,8 +706,9 @@ void Leader::attached_until(std::uint32_t attachment, std::uint64_t position) {
     }
 }
 
-/// Only on the root: reports to the node how many batches this host has executed. The root decides only a few batches
-/// before they are executed. To judge the progress of the execution, the root looks only at its own host.
+/// Only on the root: reports to the node how many batches this host has executed. The root needs this number because it
+/// decides only a few batches in advance of their execution. It looks only at its own host to see how far the execution
+/// is.
 void Leader::count_executed() {
     const std::uint64_t before = executed_;
     const std::uint64_t position = memory_.cursor(0).position.load(std::memory_order_relaxed);

@@ -29,7 +29,7 @@ namespace rueda::core {
 /// (docs/design/0002-several-hosts.md).
 ///
 /// Threads: only the holder of the progress lock on the host's leading rank. While this thread uses the registrar, it
-/// holds the rank's enqueue lock, under which a rank announces operations.
+/// also holds the rank's enqueue lock (the lock for announcing operations).
 class Leader final : private Superior {
 public:
     using Atomics = base::StdAtomics;
@@ -54,22 +54,22 @@ public:
     /// Does all work that is possible now. A failure must end the job.
     Result<Moved> turn();
 
-    /// Returns true once no host needs this leader any more: all ranks of the job have shut down, and the hosts below
-    /// this host in the tree know that. Any thread.
+    /// Returns true if no host needs this leader any more: all ranks of the job have shut down, and the hosts below
+    /// this host in the tree know that all have shut down. Any thread.
     [[nodiscard]] bool has_left() const { return left_.load(std::memory_order_acquire); }
 
     /// Sends the reason of the job's end to the neighbouring hosts, and waits only briefly. Afterwards this leader does
     /// not use the transport.
     void end(const Status& reason) noexcept;
 
-    /// Cancels the posted receives, for a set that ends before the job. Call this after has_left(). A failure ends the
-    /// job.
+    /// Cancels the posted receives. Call this for a set that ends before the job, after has_left() has returned true. A
+    /// failure ends the job.
     Status take_back_receives();
 
     /// See StallMonitor::report_messages().
     void report_messages() { stall_monitor_->report_messages(); }
-    /// Returns a finding of the root about operations that make no progress between the hosts; the background thread
-    /// reports it. Any thread.
+    /// On the root: returns a finding about operations that make no progress between the hosts. The background thread
+    /// reports this finding. Any thread.
     [[nodiscard]] std::optional<StallMonitor::Finding> take_finding();
 
 private:
@@ -94,7 +94,7 @@ private:
         std::string name;        // "" for an operation without a name
         std::uint64_t call = 0;  // the number that stall reports show for an operation without a name
         std::int64_t since_ns = 0;
-        // whether all ranks of this host have joined; only the root then knows the metadata
+        // True if all ranks of this host have called join(). Only the root then knows the operation's metadata.
         bool nobody_here = false;
         std::vector<SiteOfRanks> sites = {};  // the source lines of this host's calls
     };
@@ -115,8 +115,8 @@ private:
 
     // The following functions handle joins (docs/design/0005-join.md).
     [[nodiscard]] bool has_to_say_joined() const {
-        // This load is seq_cst, because a member stores `last_joined` in set_joined() and then wakes the leader. Either
-        // this load sees the store, or the member sees that the leader sleeps.
+        // The load of `last_joined` is seq_cst. A member stores `last_joined` in set_joined() and then wakes the leader
+        // if the leader sleeps. Either the load sees the member's store, or the member sees that the leader sleeps.
         return !said_joined_ && memory_.header().last_joined.load(std::memory_order_seq_cst) != 0;
     }
     void say_joined();
@@ -161,11 +161,12 @@ private:
     TreeNode node_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
-    // how long the end of the job waits, at most, until the background thread has taken the report
+    // How long the end of the job is delayed, at most, until the background thread has taken the report.
     std::int64_t report_limit_ns_;
     std::int64_t last_turn_ns_ = 0;
 
-    // shared, so that the neighbours can stay in memory after this object's end if MPI still has posted receives
+    // A shared_ptr, so that the neighbours' buffers can stay in memory after this object's end if MPI still has posted
+    // receives.
     std::shared_ptr<std::vector<Neighbour>> neighbours_;
     bool started_ = false;
     bool ended_ = false;
@@ -173,14 +174,15 @@ private:
     bool said_joined_ = false;
     std::atomic<bool> left_{false};  // turn() and end() store it with release; has_left() loads it
 
-    std::vector<std::uint64_t> id_of_slot_;  // indexed by slot: the tensor's id at the root; 0 if it has none
+    std::vector<std::uint64_t> id_of_slot_;  // for each slot, the tensor's id at the root; 0 if the tensor has none
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of_id_;
     // slots that were announced by name and wait for the root's decision
     std::unordered_map<std::string, std::uint32_t> slot_by_name_;
     std::unordered_map<std::uint32_t, Awaited> awaited_;  // for each slot: its operation
     /// the calls of the root's current batch, until the batch is complete
     std::vector<Registrar<Atomics>::Call> batch_;
-    // indexed by attachment: the log position up to which all members must read before the attachment is free
+    // For each attachment, the log position up to which all members must have read before the attachment can be written
+    // again.
     std::vector<std::uint64_t> attachments_;
     std::uint64_t next_attachment_ = 0;
     std::uint64_t executed_ = 0;  // the number of executed batches; only on the root

@@ -20,9 +20,9 @@ using collectives::WantedLeaders;
 
 namespace {
 
-/// Returns the neighbours of this rank in the tree of hosts, if it is a leader. Leaves out the neighbours to which
-/// `transport` has a connection already. If this rank has a connection to a neighbour, the neighbour has it too. So
-/// both ranks leave each other out. `transport` may be null.
+/// If this rank is a leader, returns its neighbours in the tree of hosts to which `transport` has no connection yet. A
+/// connection exists on both of its ends, so two neighbours that have one both leave each other out. `transport` may be
+/// null.
 WantedLeaders wanted_leaders(const LocalGroup& group, const LeaderTransport* transport) {
     WantedLeaders wanted;
     if (!group.is_leader()) {
@@ -46,7 +46,8 @@ WantedLeaders wanted_leaders(const LocalGroup& group, const LeaderTransport* tra
     return wanted;
 }
 
-/// A connection carries the messages of all sets. No set has more ranks than the job.
+/// Returns the size of the longest message on a connection. A connection carries the messages of all sets, and no set
+/// has more ranks than the job, so the size is computed for all ranks of the job.
 std::size_t most_bytes_in_job(int ranks) {
     return std::max(most_message_bytes(static_cast<std::uint32_t>(ranks)), kMostStallMessageBytes);
 }

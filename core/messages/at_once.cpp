@@ -20,8 +20,8 @@ Result<Messenger::AtOnce> Messenger::run_at_once(MessageRequest& request, Comple
 }
 
 /// Returns the other rank of an operation that can be tried at once; null for every other operation. If an operation of
-/// this rank is pending, no operation is tried at once: a message must not overtake an earlier one, and the pending
-/// operation must make progress.
+/// this rank is pending, returns null too: a message must not overtake an earlier one, and the pending operation must
+/// make progress.
 MessagePeer* Messenger::peer_at_once(const MessageRequest& request) const {
     if (transport_ != nullptr || active_.load(std::memory_order_relaxed) ||
         has_submitted_.load(std::memory_order_seq_cst) || has_shut_down_ || has_said_gone_ ||
@@ -32,8 +32,8 @@ MessagePeer* Messenger::peer_at_once(const MessageRequest& request) const {
     if (found == peers_.end() || request.peer == group_.rank || forgotten_.contains(request.set->id)) {
         return nullptr;
     }
-    // If another rank has written to this rank, step() must handle its message: its sender may wait until it learns
-    // that this rank is blocked, and keeps the message.
+    // If another rank has written to this rank, no operation is tried at once, because step() must handle the message.
+    // The sender may be waiting until it learns that this rank is blocked and that this rank keeps the message.
     MessagePeer& peer = *found->second;
     return peer.is_leaving || peer.is_gone || peer.has_output() || door_.step.anybody_but(peer.host->member()) ? nullptr
                                                                                                                : &peer;
@@ -55,8 +55,8 @@ Result<Messenger::AtOnce> Messenger::send_at_once(MessagePeer& peer, MessageRequ
     peer.last_id = frame.id;
     peer.host->tell();
     const std::uint64_t recorded = record_at_once(request);
-    // If the receiver takes the message and then sends one itself, both become visible in this order. So the loop ends
-    // as soon as a frame has arrived, and reads the number once more.
+    // If the receiver takes the message and then sends a message itself, this rank sees both events in this order. So
+    // the loop ends as soon as a frame has arrived, and taken() is then called once more.
     bool is_taken = peer.host->taken() == frame.id;
     for (int look = 1; look < looks && !is_taken && !peer.host->has_frame(); ++look) {
         base::StdAtomics::pause();
@@ -114,7 +114,7 @@ std::uint64_t Messenger::record_at_once(const MessageRequest& request) {
     return record(request);
 }
 
-/// Makes an operation pending that was recorded before.
+/// Makes an operation pending that is in the flight recorder already.
 MessageOperation& Messenger::begin_recorded(MessageRequest&& request, Completion& completion, std::uint64_t recorded) {
     const std::lock_guard listing(operations_mutex_);
     MessageOperation& operation = list(std::move(request), completion);

@@ -11,7 +11,7 @@
 namespace rueda::core {
 namespace {
 
-/// How long an operation that has failed waits for its copies before it ends. A copy of 256 MB takes 5 ms at the 55
+/// How long a failed operation waits for its copies, at most, before it ends. A copy of 256 MB takes 5 ms at the 55
 /// GB/s of an H200.
 constexpr std::chrono::milliseconds kCopyLimit{1000};
 
@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kCopyLimit{1000};
 
 /// Begins an operation. A send whose tensor is still being copied must wait. A send must also wait behind a waiting
 /// send with the same peer, tag and process set, because such messages arrive in the order of the calls. All other
-/// sends begin at once. They must not wait, because the copy of the waiting send may become possible only after the
+/// sends begin at once. They must not wait for a waiting send, because its copy may become possible only after the
 /// receivers of the other sends have got their messages.
 void Messenger::begin_in_order(MessageOperation& operation) {
     const MessageRequest& request = operation.request;
@@ -32,7 +32,8 @@ void Messenger::begin_in_order(MessageOperation& operation) {
     }
 }
 
-/// Returns the send in held_ that a send with this request must not overtake; null if there is none.
+/// Returns the send in held_ (the list of waiting sends) that a send with this request must not overtake. Returns null
+/// if there is none.
 const MessageOperation* Messenger::held_before(const MessageRequest& request) const {
     const auto found = std::find_if(held_.begin(), held_.end(), [&](const MessageOperation* earlier) {
         return earlier->request.keeps_order_with(request);
@@ -45,8 +46,8 @@ void Messenger::note_gpu(MessageOperation& operation, int gpu) {
     operation.waits_for_gpu = gpu;
 }
 
-/// A failure of a copy ends the job, like any other failure of a step. Otherwise the other rank, which waits for this
-/// message, would get a later message in its place.
+/// Continues the copies. If a copy fails, the job ends, like after any other failure of a step. Otherwise the other
+/// rank, which waits for this message, would get a later message in its place.
 Status Messenger::step_copies(bool& moved) {
     if (!held_.empty()) {
         RUEDA_RETURN_IF_FAILED(begin_held(moved));
@@ -54,8 +55,8 @@ Status Messenger::step_copies(bool& moved) {
     return copies_to_device_.empty() ? Status() : step_copies_to_device(moved);
 }
 
-/// Continues all copies. Then begins each send whose copy is done and that need not wait for an earlier send. After a
-/// failure the other sends stay in the list, so that fail_all() waits for their copies.
+/// Continues all copies. Then begins each send whose copy is done and that need not wait for an earlier send. If a send
+/// fails, the other sends stay in the list, so that fail_all() waits for their copies.
 Status Messenger::begin_held(bool& moved) {
     Status failed;
     std::vector<MessageOperation*> held;
@@ -102,9 +103,10 @@ Status Messenger::step_copies_to_device(bool& moved) {
     return failed;
 }
 
-/// Waits until the device no longer uses the tensors of the messages of one process set, or of all sets. A copy to the
-/// device may have to wait for the program's work, so this wait has a limit. If the limit is reached, the program may
-/// get its memory back too early. The same can happen after an abort of other operations on a device.
+/// Waits until the device no longer uses the tensors of messages: those of one process set, or of all sets if `set` is
+/// empty. A copy to the device may have to wait for the program's work, so this wait has a limit. If the limit is
+/// reached, the program may get its memory back too early. The same can happen after an abort of other operations on a
+/// device.
 void Messenger::settle_copies(std::optional<std::int32_t> set) noexcept {
     const auto limit = std::chrono::steady_clock::now() + kCopyLimit;
     for (const std::vector<MessageOperation*>* list : {&held_, &copies_to_device_}) {
@@ -117,7 +119,7 @@ void Messenger::settle_copies(std::optional<std::int32_t> set) noexcept {
     }
 }
 
-/// Fails the operations of one process set, or of all sets, that wait for a copy.
+/// Fails all operations that wait for a copy: those of one process set, or of all sets if `set` is empty.
 void Messenger::end_copies(std::optional<std::int32_t> set, const Status& reason) {
     settle_copies(set);
     for (std::vector<MessageOperation*>* list : {&held_, &copies_to_device_}) {

@@ -29,7 +29,8 @@ DeviceCopy::~DeviceCopy() {
     }
 }
 
-/// The list makes the memory reachable, so that a leak checker does not report it.
+/// Puts the memory into a list that is never read. The list keeps the memory reachable, so that a leak checker does not
+/// report it.
 void DeviceCopy::keep_for_ever(Kept* kept) noexcept {
     static std::atomic<Kept*> first{nullptr};
     // Relaxed: nobody reads the list.
@@ -45,8 +46,8 @@ Result<bool> DeviceCopy::step() {
         if (!is_ready.is_ok() || (leaves && !is_ready.value())) {
             return is_ready;
         }
-        // This copy need not wait for the program's work. So it uses another stream than the copies that wait for that
-        // work.
+        // If the tensor is ready, the copy need not wait for the program's work. The last argument is then nullptr, so
+        // the copy uses another stream than the copies that wait for that work.
         auto end = leaves ? use_->runtime->copy(device(), memory_->memory.get(), tensor_, bytes_, nullptr)
                           : use_->runtime->copy(device(), tensor_, memory_->memory.get(), bytes_,
                                                 is_ready.value() ? nullptr : use_->ready);
@@ -65,7 +66,7 @@ bool DeviceCopy::is_in_use() noexcept try {
     const Result<bool> done = end_->is_done();
     return done.is_ok() && !done.value();
 } catch (...) {
-    return true;  // there was no memory for the text of an error; the copy may still be in use
+    return true;  // There was no memory for the text of an error. The device may still use the memory of the copy.
 }
 
 void DeviceCopy::settle(std::chrono::steady_clock::time_point limit) noexcept {

@@ -18,7 +18,7 @@ namespace rueda::core {
 ///
 /// A copy to the host is put into a stream only when the tensor is ready, so no message waits in the stream behind
 /// another message. A copy to the device is put into a stream at once. If its tensor is not ready, this copy waits in
-/// the stream, and delays later copies for other tensors that are not ready. The end of a copy wakes no thread, so the
+/// the stream, and delays later copies to other tensors that are not ready. The end of a copy wakes no thread, so the
 /// thread that drives progress polls.
 ///
 /// Threads: make() runs in the caller's thread. Later, only the thread that drives progress uses the object.
@@ -40,17 +40,18 @@ public:
     [[nodiscard]] int device() const { return use_->stream.device; }
     /// The memory of the host.
     [[nodiscard]] std::byte* memory() const { return memory_->memory.get(); }
-    /// Continues the copy without waiting, and returns whether the copy is done. For a copy to the device, the memory
-    /// must contain the message.
+    /// Continues the copy without waiting, and returns whether the copy is done. Before a copy to the device, the
+    /// memory of the host must contain the message.
     [[nodiscard]] Result<bool> step();
-    /// The event after the copy; null until the copy was put into a stream.
+    /// The device event that follows the copy in its stream. Null until the copy was put into a stream.
     [[nodiscard]] const collectives::DeviceEventPtr& end() const { return end_; }
-    /// Waits until the device no longer uses the tensor and the memory, but not beyond the limit. If the copy of an
-    /// operation is not done, call this before the operation ends.
+    /// Waits until the device no longer uses the tensor and the memory of the host, but not beyond the limit. Call this
+    /// before an operation ends whose copy is not done.
     void settle(std::chrono::steady_clock::time_point limit) noexcept;
 
 private:
-    /// Memory that can become an element of a list without an allocation.
+    /// The memory of the host. It can be put into a list without an allocation, because it has a pointer to the next
+    /// element.
     struct Kept {
         std::shared_ptr<std::byte> memory;
         Kept* next = nullptr;

@@ -10,13 +10,14 @@ namespace rueda::core {
 
 /// The kinds of frames. A frame is what one rank tells another about a message (docs/design/0010-send-receive.md).
 enum class FrameKind : std::uint32_t {
-    // From the sender to the receiver:
+    // Frames from the sender of a message to its receiver:
     whole = 1,  ///< a message, with all its bytes
     offer = 2,  ///< a message without its bytes, which the sender sends only when the receiver asks for them
     part = 3,   ///< the next bytes of an offered message, after the receiver has asked for them
-    /// the send of a message in the sender's resident memory must end; the receiver must not start to read the message
+    /// the receiver must not begin to read an offered message in the sender's resident memory, because the send must
+    /// end
     withdrawn = 10,
-    // From the receiver to the sender, about the sender's message `id`:
+    // Frames from the receiver to the sender, about the message with the number `id`:
     asked = 4,     ///< send the bytes
     taken = 5,     ///< the message was received
     kept = 6,      ///< the receiver keeps the whole message until its receive is called, so the sender need not wait
@@ -24,18 +25,19 @@ enum class FrameKind : std::uint32_t {
                    ///< the receive
     dropped = 11,  ///< the receiver is not reading a message in the sender's resident memory, and will not read it
     // From either side:
-    waiting = 8,  ///< the sender of this frame waits for a message from the other rank; if the other rank shuts down,
-                  ///< it must notify the sender
+    waiting = 8,  ///< the sender of this frame waits for a message from the other rank; the other rank must notify it
+                  ///< when it shuts down
     gone = 9,     ///< the sender of this frame has shut down; this is its last frame
 };
 
 /// The header of a frame. If the frame has bytes, they follow the header. Processes exchange this struct. Fields that
 /// have no meaning for the frame's kind are 0.
 struct Frame {
-    /// A flag of an offer: the bytes are at `place` in the sender's resident memory, and the receiver reads them there.
+    /// A flag of an offer. It says that the bytes are at `place` in the sender's resident memory, where the receiver
+    /// reads them.
     static constexpr std::uint32_t kResident = 1;
-    /// A flag of a whole message between ranks of one host: the sender waits for it, and reads the number of the last
-    /// message that the receiver took (MessageRingState::taken). So the receiver need not answer with the frame
+    /// A flag of a whole message between ranks of one host. It says that the sender waits, and reads in shared memory
+    /// which message the receiver took last (MessageRingState::taken). So the receiver need not answer with the frame
     /// *taken*.
     static constexpr std::uint32_t kAwaited = 2;
 

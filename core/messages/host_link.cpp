@@ -54,10 +54,10 @@ void HostLink::knock() {
     if (!region_.door(member_).step.knock(own_)) {
         return;
     }
-    // Pairs with Attention::set(). A rank that has sent a frame sets a flag in the other rank's door (the flags in the
-    // arena by which ranks notify each other). Before the other rank sleeps, it calls Attention::set(), and then checks
-    // the flags in its door. A rank without pending operations is not woken. It checks its door when it has a pending
-    // operation again.
+    // The load of the attention state pairs with Attention::set(). A rank that has sent a frame sets a flag in the
+    // other rank's door (the flags in the arena by which ranks notify each other). Before the other rank sleeps, it
+    // calls Attention::set(), and then checks the flags in its door. A rank without pending operations is not woken: it
+    // checks its door when it has a pending operation again.
     auto& attention = arena_->blocks().of(member_).attention;
     if (const AttentionState state = attention.state(); state != AttentionState::awake && member_ != own_) {
         attention.ring(state);
@@ -76,7 +76,7 @@ Result<std::optional<Link::Received>> HostLink::front() {
     }
     Received received;
     std::memcpy(&received.frame, record.value()->data(), sizeof(Frame));
-    // keeps the compiler from reading the value again after the check
+    // keeps the compiler from reading the frame again after it was checked
     std::atomic_signal_fence(std::memory_order_seq_cst);
     received.payload = record.value()->subspan(sizeof(Frame));
     return std::optional(received);
@@ -84,8 +84,8 @@ Result<std::optional<Link::Received>> HostLink::front() {
 
 void HostLink::pop() {
     if (in_.pop()) {
-        // the other rank waits for space in the ring. This call notifies it in the same way as a new frame does. The
-        // other rank then checks what it still has to send to this rank.
+        // The other rank waits for space in the ring. This call notifies it in the same way as a new frame would. The
+        // other rank then looks for frames that it still has to send to this rank.
         knock();
     }
 }

@@ -30,10 +30,11 @@ public:
     [[nodiscard]] std::uint32_t member() const { return member_; }
     /// Whether front() would return a frame.
     [[nodiscard]] bool has_frame() const { return in_.has_record(); }
-    /// Removes the frame that front() returned: the message `id`, whose sender awaits this call (Frame::kAwaited).
-    /// Tells the sender that the message was received.
+    /// Removes the frame that front() returned, and tells its sender that the message was received. The frame is the
+    /// message with the number `id`, and has the flag Frame::kAwaited.
     void take(std::uint64_t id);
-    /// The number of the last message to the other rank for which that rank called take(); 0 at first. Not checked.
+    /// The number of the last message from this rank for which the other rank called take(), or 0 if there is none. The
+    /// other rank wrote this number, and it is not checked here.
     [[nodiscard]] std::uint64_t taken() const {
         return region_.state(own_, member_).taken.load(std::memory_order_seq_cst);
     }

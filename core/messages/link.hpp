@@ -13,7 +13,8 @@
 namespace rueda::core {
 
 /// Carries frames between this rank and one other rank. In each direction, frames arrive in the order in which they
-/// were sent. No function here blocks. A failure ends the job. Threads: one at a time, the thread that drives progress.
+/// were sent. No function here blocks. If a function fails, the job ends. Threads: one at a time, the thread that
+/// drives progress.
 class Link {
 public:
     struct Received {

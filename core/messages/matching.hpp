@@ -15,7 +15,7 @@
 
 namespace rueda::core {
 
-/// A message that has arrived, or that its sender has offered to send.
+/// A message from another rank: its bytes have arrived, or its sender has offered to send them.
 struct MessageArrival {
     int sender = 0;
     std::int32_t tag = 0;
@@ -24,17 +24,17 @@ struct MessageArrival {
     std::uint64_t id = 0;
     std::uint64_t bytes = 0;
     bool is_whole = false;
-    /// whether the bytes of an offered message are at `place` in the sender's resident memory
+    /// True if the message was offered and its bytes are at `place` in the sender's resident memory.
     bool is_resident = false;
     std::uint64_t place = 0;
-    /// the bytes, if the whole message is kept here until its receive is called
+    /// The bytes of the message if it arrived as a whole and is kept here until its receive is called. Otherwise null.
     std::unique_ptr<std::byte[]> payload = nullptr;
-    bool sender_goes_on = false;  ///< whether the sender knows that the message is kept here
+    bool sender_goes_on = false;  ///< true if the sender was told that the message is kept here
 };
 
 /// Finds the receive for a message, and the message for a receive. A message and a receive match if their tag, process
-/// set and sender match. If several match, the earliest call or message is taken. Pure: it uses no clock and no memory
-/// of other ranks.
+/// set and sender match. If several match, the earliest receive or message is taken. This class uses no clock and no
+/// memory of other ranks.
 ///
 /// Threads: one at a time.
 class Matching {
@@ -51,8 +51,8 @@ public:
     /// Keeps a receive until a message for it arrives.
     void post(MessageOperation& receive);
 
-    /// The sender of a whole message that is kept here may wait until it learns that the message is kept. take_untold()
-    /// returns each such message once.
+    /// The sender of a whole message that is kept here may wait until it is told that the message is kept.
+    /// take_untold() returns each message whose sender was not told yet, and returns it only once.
     [[nodiscard]] bool has_untold() const { return untold_ > 0; }
     struct Untold {
         int sender = 0;
@@ -72,8 +72,8 @@ public:
 
 private:
     struct Box {
-        // `receives` is in the order of the calls, `arrivals` in the order of arrival; no receive in a box matches an
-        // arrival in the same box
+        // `receives` is in the order of the calls, and `arrivals` is in the order of arrival. No receive in a box
+        // matches an arrival in the same box.
         std::list<MessageOperation*> receives;
         std::list<MessageArrival> arrivals;
     };

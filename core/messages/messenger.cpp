@@ -34,7 +34,7 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
         return {refuses_->code(), fmt::format("{}: {}", request.describe(), refuses_->message())};
     }
     if (submitted_.size() == submitted_.capacity()) {
-        // this call may throw, so it comes before anything is pending
+        // reserve() may throw, so it is called before the operation becomes pending
         submitted_.reserve(2 * submitted_.size() + 1);
     }
     {
@@ -45,7 +45,8 @@ Status Messenger::submit(MessageRequest request, Completion& completion) {
     }
     pending_.fetch_add(1, std::memory_order_seq_cst);
     submitted_.push_back(operation);
-    // This store is seq_cst. It pairs with begin_submitted(), and with the check that a thread makes before it sleeps.
+    // The store is seq_cst. It pairs with begin_submitted(), and with the check of `has_submitted_` by a thread that is
+    // about to sleep.
     has_submitted_.store(true, std::memory_order_seq_cst);
     return {};
 }
@@ -132,8 +133,8 @@ Result<Messenger::Step> Messenger::step(bool somebody_waits, bool asks_others) {
     polls_.store(step.has_to_poll, std::memory_order_relaxed);
     has_more_.store(!busy_.empty(), std::memory_order_relaxed);
     // If a message arrived before its receive was called, this rank keeps the message. It tells the sender that the
-    // message is kept, but only while one of this rank's own callers is blocked. This rank stays active until it has
-    // told all such senders.
+    // message is kept, but only while one of this rank's own callers is blocked. `active_` stays true until all such
+    // senders have been told.
     active_.store(oldest() != nullptr || step.has_to_poll || !busy_.empty() || matching_.has_untold() ||
                       (has_shut_down_ && !has_said_gone_),
                   std::memory_order_relaxed);
@@ -253,12 +254,13 @@ void Messenger::begin_receive(MessageOperation& operation) {
     matching_.post(operation);
 }
 
-/// Begins to take a message which arrived earlier and which matches the receive.
+/// Begins to give the receive a message that arrived earlier and that matches the receive.
 void Messenger::take(MessageOperation& receive, MessageArrival arrival) {
     give(receive, arrival.sender, arrival, arrival.payload.get());
 }
 
-/// `payload` holds the bytes if the arrival contains the whole message.
+/// Begins to give a message to a receive. `payload` points to the message's bytes if the arrival contains the whole
+/// message.
 void Messenger::give(MessageOperation& receive, int sender, const MessageArrival& arrival, const std::byte* payload) {
     MessagePeer& peer = known(sender);
     const MessageRequest& request = receive.request;
@@ -299,14 +301,15 @@ void Messenger::ask_for(MessageOperation& receive, MessagePeer& sender, const Me
 
 // ---- ends -----------------------------------------------------------------------------------------------------------
 
-/// Ends an operation. A receive into device memory ends later, when its message was copied to the device.
+/// Ends an operation. Exception: a receive into device memory ends later, when its message was copied to the device.
 void Messenger::complete(MessageOperation& operation, const Status& status, int sender) {
     DeviceCopy* const copy = operation.request.device.get();
     if (copy != nullptr && status.is_ok() && !operation.request.sends) {
         operation.sender = sender;
         copies_to_device_.push_back(&operation);
         note_gpu(operation, copy->device());
-        // The peer may shut down before the copy is done. The receive must then still succeed.
+        // The receive does not need the peer any more: if the peer shuts down before the copy is done, the receive must
+        // still succeed.
         remote_waits_ -= std::exchange(operation.is_remote, false) ? 1U : 0U;
         return;
     }
@@ -317,7 +320,7 @@ void Messenger::end(MessageOperation& operation, const Status& status, int sende
     remote_waits_ -= operation.is_remote ? 1 : 0;
     Completion& completion = *operation.completion;
     if (completion.is_on_device() && !completion.is_launched()) {
-        completion.fail(status);  // this call comes before launched(), so that wait_on_stream() finds the failure
+        completion.fail(status);  // fail() is called before launched(), so that wait_on_stream() finds the failure
         completion.launched(nullptr);
     }
     recorder_.end_message(operation.recorded, base::ticks_now(), status.code(), sender);
@@ -349,8 +352,8 @@ void Messenger::fail_operations(std::optional<std::int32_t> set, const Status& r
 }
 
 /// Begins to end a send of resident memory: tells the receiver that the message is withdrawn. The caller gets its
-/// memory back when the receiver has answered that it will not read this memory any more. This answer wakes the thread
-/// that waits for the send. If the receiver dies, the end of the job wakes that thread.
+/// memory back when the receiver has answered that it will not read the memory any more. The answer also wakes the
+/// thread that waits for the send. If the receiver dies, the end of the job wakes this thread.
 void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reason) {
     MessageOperation& operation = *peer.sending.at(id).operation;
     if (operation.ends_with.is_ok()) {
@@ -359,8 +362,8 @@ void Messenger::withdraw(MessagePeer& peer, std::uint64_t id, const Status& reas
     }
 }
 
-/// Drops messages of the set that lie in other ranks' resident memory on this host, and notifies those ranks. The send
-/// of a dropped message ends when its rank gets this notification.
+/// Drops messages of the set that other ranks of this host have sent to this rank and that lie in the senders' resident
+/// memory. Notifies the senders, whose sends then end.
 void Messenger::drop_readings_and_offers_of(std::int32_t set) {
     for (const auto& [rank, peer] : peers_) {
         for (const std::uint64_t id : peer->readings_of(set)) {
@@ -415,8 +418,8 @@ void Messenger::say_gone_when_all_is_said() {
         }
     }
     has_said_gone_ = true;
-    // Both stores are seq_cst, and the flag is stored first. So a rank that sees the new count of departures also sees
-    // the flag. Pairs with hear_departures().
+    // The store to `gone` and the increment of the departures are seq_cst, in this order. So a rank that sees the new
+    // count of departures also sees the flag `gone`. They pair with hear_departures().
     door_.gone.store(1, std::memory_order_seq_cst);
     region_.departures().fetch_add(1, std::memory_order_seq_cst);
     for (std::uint32_t member = 0; member < group_.members.size(); ++member) {
@@ -433,7 +436,7 @@ void Messenger::forget(std::int32_t set, const Status& reason) {
     forgotten_.insert(set);
     drop_readings_and_offers_of(set);
     fail_operations(set, reason);
-    active_.store(true, std::memory_order_relaxed);  // the peer may have frames to send
+    active_.store(true, std::memory_order_relaxed);  // step() must be called, because the peer may have frames to send
 }
 
 MessageOperation* Messenger::oldest() {

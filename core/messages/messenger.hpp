@@ -27,36 +27,37 @@ namespace rueda::core {
 /// The sends and receives of one rank: with all other ranks of its job, and with itself
 /// (docs/design/0010-send-receive.md).
 ///
-/// Threads: submit(), needs_turn(), has_work(), has_to_poll() and for_each_pending() from any thread; all other
-/// functions from the thread that drives progress. Lock order: the progress lock, then submit_mutex_, then
+/// Threads: any thread may call submit(), needs_turn(), has_work(), has_to_poll() and for_each_pending(). Only the
+/// thread that drives progress may call the other functions. Lock order: the progress lock, then submit_mutex_, then
 /// operations_mutex_. A thread that holds submit_mutex_ or operations_mutex_ takes no lock that comes earlier in this
 /// order.
 class Messenger {
 public:
-    /// `transport` may be null if all ranks are on one host. `pending`: see ProcessSet. All arguments must outlive this
-    /// object.
+    /// `transport` may be null if all ranks are on one host. For `pending`, see ProcessSet. All arguments must outlive
+    /// this object.
     Messenger(const collectives::LocalGroup& group, std::shared_ptr<collectives::Arena> arena,
               collectives::Transport* transport, std::atomic<std::uint32_t>& pending, base::Logger logger);
     ~Messenger();
     Messenger(const Messenger&) = delete;
     Messenger& operator=(const Messenger&) = delete;
 
-    /// Hands a checked request to the next step(). Fails only if no new operation can be started any more. Every other
-    /// result arrives through `completion`, which must stay valid until the result is there.
+    /// Hands a checked request to the next step(). Fails only if no new operation can be started any more. Otherwise
+    /// the result of the operation arrives through `completion`, which must stay valid until then.
     Status submit(MessageRequest request, Completion& completion);
 
     enum class AtOnce : std::uint8_t {
         no,     ///< nothing was done; the caller must call submit()
         begun,  ///< the operation is pending, as after submit()
-        done,   ///< the operation has succeeded; of the Completion, only the sender is set
+        done,   ///< the operation has succeeded; only the sender was stored in the Completion
     };
-    /// Tries to send or receive a small message of another rank of this host at once, without a pending operation. Such
-    /// a message takes a fraction of the time of submit() and step(). Checks at most `looks` times whether the other
-    /// rank has done its part. Only for a caller that waits for the operation, and only for the thread that drives
-    /// progress. A failure ends the job, as of step().
+    /// Tries to exchange a small message with another rank of this host at once, without a pending operation. Such a
+    /// message takes a fraction of the time of submit() and step(). Checks at most `looks` times whether the other rank
+    /// has done its part. Only for a caller that waits for the operation, and only for the thread that drives progress.
+    /// If this function fails, the job ends, as with step().
     [[nodiscard]] Result<AtOnce> run_at_once(MessageRequest& request, Completion& completion, int looks);
 
-    /// Whether step() must be called, because there may be work, or because only step() can find out.
+    /// Whether step() must be called, because there may be work for it, or because only step() can find out whether
+    /// there is any.
     [[nodiscard]] bool needs_turn() const {
         return active_.load(std::memory_order_relaxed) || has_submitted_.load(std::memory_order_seq_cst) ||
                door_.step.anybody() || (transport_ != nullptr && probe_is_due());
@@ -75,31 +76,32 @@ public:
         bool has_to_poll = false;
     };
     /// Does the work that is possible now, but transfers at most a few chunks. `somebody_waits` means that a caller of
-    /// this rank is blocked, or polls repeatedly. Such a caller may depend on what the sender of a kept message does
-    /// next. Therefore these senders are told that their messages are kept, so that they need not wait. A failure ends
-    /// the job. This function may throw std::bad_alloc, which also ends the job.
+    /// this rank is blocked, or polls repeatedly. Such a caller may depend on what another rank does next, and that
+    /// rank may be waiting because this rank keeps a message of it. Therefore the senders of kept messages are told
+    /// that their messages are kept, so that they need not wait. A failure ends the job. This function may throw
+    /// std::bad_alloc, which also ends the job.
     [[nodiscard]] Result<Step> step(bool somebody_waits, bool asks_others);
 
-    // After shut_down() and forget(), a send of resident memory stays pending while its receiver may still be reading
-    // this memory. The send ends when the receiver answers that it does not read the memory any more ("taken",
-    // "dropped"), or when the receiver has shut down. fail_all() ends the send in any case.
+    // shut_down() and forget() do not end a send of resident memory at once: it stays pending while its receiver may
+    // still be reading this memory. The send ends when the receiver answers that it does not read the memory any more
+    // ("taken", "dropped"), or when the receiver has shut down. fail_all() ends the send in any case.
 
     /// Ends pending operations, because this rank has shut down. From then on this object refuses new operations, and
     /// messages that arrive from other ranks.
     void shut_down();
     /// Ends the operations that are pending in a process set that is being removed.
     void forget(std::int32_t set, const Status& reason);
-    /// Ends everything that is pending with `reason`. From then on submit() fails with `reason`. Call this after an
-    /// abort, or at the end of the job, when no rank reads this rank's memory any more.
+    /// Ends everything that is pending, with the error `reason`. From then on submit() fails with the same error. Call
+    /// this after an abort, or at the end of the job, when no rank reads this rank's memory any more.
     void fail_all(const Status& reason) noexcept;
 
     /// Calls `look` with each operation that is pending here, oldest first. Any thread may call it.
     void for_each_pending(const std::function<void(const MessageOperation&)>& look) const;
-    /// Records that the program waits for a send or a receive. Any thread.
+    /// Writes into the flight recorder that the program waits for a send or a receive. Any thread.
     void note_awaited(const Completion& completion) const { recorder_.note_awaited(completion.message_record); }
 
 private:
-    /// The limits of what one step does for one peer. If a step reaches these limits, it takes some tens of µs.
+    /// The limits of what one step does for one peer. Up to these limits, the work takes some tens of µs.
     static constexpr int kFramesPerStep = 64;
     static constexpr std::uint64_t kBytesPerStep = 256 * 1024;
 
@@ -189,7 +191,7 @@ private:
     base::Logger logger_;
     base::RecorderWriter recorder_;  // writes the flight recorder of this rank
 
-    // Only the thread that drives progress uses the following fields.
+    // The following fields are used only by the thread that drives progress.
     std::unordered_map<int, std::unique_ptr<MessagePeer>> peers_;  // by rank
     std::vector<MessagePeer*> busy_;
     std::vector<MessagePeer*> remote_;  // peers on other hosts
@@ -206,8 +208,8 @@ private:
     bool has_shut_down_ = false;
     bool has_said_gone_ = false;
 
-    // Hints for other threads, written by the thread that drives progress. Accesses are relaxed, because each hint is
-    // checked again before a sleep.
+    // Hints for other threads, written by the thread that drives progress. Accesses are relaxed, because a thread
+    // checks each hint again before it sleeps.
     std::atomic<bool> active_{false};
     std::atomic<bool> has_more_{false};
     std::atomic<bool> polls_{false};

@@ -9,10 +9,11 @@
 namespace rueda::core {
 namespace {
 
-// the maximum size of a frame; on one host, the parts of a message have this size, too
+// The maximum size of a frame. The parts of a message between ranks of one host have this size, too.
 constexpr std::size_t kFrameBytes = std::size_t{64} * 1024;
-constexpr std::size_t kUnderWay = 4;  // number of buffers in each direction: one frame is sent
-                                      // while others are filled and received
+// The number of send buffers, and also of receive buffers. So one frame can be sent while other frames are filled and
+// received.
+constexpr std::size_t kUnderWay = 4;
 
 }  // namespace
 

@@ -21,12 +21,12 @@ namespace rueda::core {
 /// A send or a receive, as its caller requested it.
 struct MessageRequest {
     bool sends = false;
-    int peer = 0;  ///< rank of the job; a receive may also have RUEDA_ANY_PEER
+    int peer = 0;  ///< The other rank, by its number in the job. In a receive, it may also be RUEDA_ANY_PEER.
     std::int32_t tag = 0;
     std::shared_ptr<const SetIdentity> set;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::byte* memory = nullptr;  ///< the send only reads this memory; the receive writes it
+    std::byte* memory = nullptr;  ///< A send only reads this memory; a receive writes it.
     /// The copy between `memory` and a tensor in device memory; null if the tensor is not in device memory.
     std::shared_ptr<DeviceCopy> device{};
     bool is_blocking = false;  ///< whether the caller waits for the operation; only the flight recorder uses this
@@ -36,7 +36,7 @@ struct MessageRequest {
     [[nodiscard]] bool keeps_order_with(const MessageRequest& other) const {
         return peer == other.peer && tag == other.tag && set->id == other.set->id;
     }
-    /// The frame of this kind for message `id`, which this request sends or expects.
+    /// Returns the frame of kind `kind` that this request sends or expects for message `id`.
     [[nodiscard]] Frame frame(FrameKind kind, std::uint64_t id) const {
         Frame frame;
         frame.kind = static_cast<std::uint32_t>(kind);
@@ -57,15 +57,16 @@ struct MessageOperation {
     MessageRequest request;
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
-    std::uint64_t number = 0;    ///< the number of this call among all calls of this rank
+    std::uint64_t number = 0;    ///< pending operations are numbered in the order of their calls, beginning with 1
     std::uint64_t recorded = 0;  ///< the number of this operation's record in the flight recorder
     bool is_remote = false;      ///< whether the operation has begun and the other rank is on another host
     /// If this status is a failure, the send fails with this status as soon as the receiver no longer reads the send's
     /// memory.
     Status ends_with;
-    int sender = -1;  ///< the sender of the message, for a receive whose message is being copied to the device
-    /// The GPU of this rank whose work the operation waits for; -1: none. Messenger::operations_mutex_ guards it,
-    /// because Messenger::for_each_pending() shows it to other threads.
+    /// The sender of the message. Used only for a receive whose message is being copied to the device.
+    int sender = -1;
+    /// The operation waits for work on this GPU of this rank; -1 if it waits for no GPU. Messenger::operations_mutex_
+    /// guards this field, because other threads read it in Messenger::for_each_pending().
     int waits_for_gpu = -1;
     std::list<MessageOperation>::iterator place{};
 };

@@ -21,7 +21,7 @@ void MessagePeer::take_out(const std::function<bool(std::int32_t set)>& is_meant
         if (message.operation != nullptr) {
             operations.push_back(message.operation);
         }
-        // the peer does not have the message any more, and will not answer
+        // The peer no longer has the message and will not answer. So the message no longer counts as unanswered.
         unanswered -= std::min(message.charge, unanswered);
         return true;
     });

@@ -19,31 +19,31 @@ namespace rueda::core {
 
 /// A message to a peer. It exists from the call of the send until the peer has answered that it received the message.
 struct SendingMessage {
-    /// A message begins as `unsent`. The next state is `whole`, `offered` or `lent`. `offered` changes to `asked`;
-    /// `lent` changes to `asked` or `dropped`.
+    /// A message begins as `unsent`. The next state is `whole`, `offered` or `lent`. From `offered`, it changes to
+    /// `asked`. From `lent`, it changes to `asked` or `dropped`.
     enum class State : std::uint8_t {
         unsent,
         whole,
         offered,
-        /// the message is offered, and the receiver may be reading it in this rank's memory; the caller of the send
-        /// gets this memory back only after the receiver has answered
+        /// The message was offered, and the receiver may be reading it directly in this rank's memory. The caller of
+        /// the send gets this memory back only after the receiver has answered.
         lent,
         asked,
-        dropped,  ///< the receiver will not read the message, but this rank has not ended the send yet
+        dropped,  ///< The receiver will not read the message. The send is still pending on this rank.
     };
 
-    MessageOperation* operation = nullptr;  ///< the send; null for a whole message whose caller did not wait for the
-                                            ///< answer
+    /// The pending send operation. Null for a whole message whose send is already complete.
+    MessageOperation* operation = nullptr;
     State state = State::unsent;
     std::shared_ptr<const SetIdentity> set;
     std::int32_t tag = 0;
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
-    std::uint64_t sent_bytes = 0;  ///< how many bytes were sent, if the message is sent in parts
-    /// the number of bytes that a whole message added to MessagePeer::unanswered
+    std::uint64_t sent_bytes = 0;  ///< How many bytes were sent so far. Used only if the message is sent in parts.
+    /// How many bytes this message added to MessagePeer::unanswered. Only a whole message adds bytes.
     std::uint64_t charge = 0;
 
-    /// Makes this the message of a send.
+    /// Makes this object the message of `send`.
     void belong_to(MessageOperation& send) {
         operation = &send;
         set = send.request.set;
@@ -53,15 +53,15 @@ struct SendingMessage {
     }
 };
 
-/// A message from a peer that this rank is receiving: in parts, for which it has asked, or by reading the peer's
-/// memory.
+/// A message from a peer that this rank is receiving. Either the message arrives in parts, for which this rank has
+/// asked, or this rank reads it in the peer's memory.
 struct ReceivingMessage {
     MessageOperation* operation = nullptr;
     std::uint64_t bytes = 0;
     std::uint64_t received_bytes = 0;
     const std::byte* source = nullptr;  ///< where this rank reads the message; null if the message arrives in parts
-    /// whether the message is in the sender's resident memory; `source` is nevertheless null if this rank cannot access
-    /// that memory
+    /// Whether the message is in the sender's resident memory. If this rank cannot access that memory, `source` is
+    /// null.
     bool is_lent = false;
 };
 
@@ -74,8 +74,8 @@ struct MessagePeer {
     /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond
     /// this limit are offered instead: the sender keeps their bytes until the receiver asks for them.
     static constexpr std::uint64_t kMostUnanswered = 256 * 1024;
-    /// The receiver keeps a message until the matching receive is called. Such a message needs about this many bytes of
-    /// memory in addition to its content.
+    /// If no matching receive was called yet, the receiver must keep a message. A kept message needs about this many
+    /// bytes of memory in addition to its content.
     static constexpr std::uint64_t kLeastCharge = 128;
 
     int rank = 0;
@@ -85,20 +85,20 @@ struct MessagePeer {
 
     std::uint64_t last_id = 0;        ///< the number of the last message to the peer
     std::uint64_t last_heard_id = 0;  ///< the number of the last message from the peer
-    std::uint64_t last_taken_id = 0;  ///< the value of HostLink::taken() that was handled last
+    std::uint64_t last_taken_id = 0;  ///< the last value of HostLink::taken() that this rank has handled
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
     std::deque<Frame> replies;           ///< answers to the peer, which are sent before the frames of any message
     std::deque<std::uint64_t> unsent;    ///< messages that were not sent yet, in the order of the calls
     std::deque<std::uint64_t> streams;   ///< messages for which the peer has asked
     std::deque<std::uint64_t> readings;  ///< messages that this rank reads in the peer's resident memory
-    std::uint64_t unanswered = 0;        ///< the sum of `charge` over those whole messages that the peer may have to
-                                         ///< keep
+    std::uint64_t unanswered = 0;        ///< the sum of `charge` over all whole messages that the peer may have to keep
 
     bool has_unread = false;  ///< whether more frames have arrived than one step handles
     bool is_busy = false;     ///< whether the peer is in the Messenger's list of peers for which there may be work
-    bool holds_job = false;   ///< true while unsent replies to this peer count as one pending operation of this rank
-    /// whether the peer has shut down while this rank must still read what the peer wrote before
+    /// True while this rank has unsent replies to the peer. Together they count as one pending operation of this rank.
+    bool holds_job = false;
+    /// Whether the peer has shut down, but this rank must still read what the peer wrote before that.
     bool is_leaving = false;
     bool is_gone = false;
     bool was_asked = false;  ///< whether the peer asked this rank to report its shutdown
@@ -111,7 +111,7 @@ struct MessagePeer {
         return bytes == 0 || (bytes <= std::min<std::uint64_t>(kWholeBytes, link->largest_payload()) &&
                               unanswered + charge_of(bytes) <= kMostUnanswered);
     }
-    /// Notes that the message was sent whole.
+    /// Marks `message` as sent whole, and adds its `charge` to `unanswered`.
     void note_whole(SendingMessage& message) {
         message.state = SendingMessage::State::whole;
         message.charge = charge_of(message.bytes);
@@ -124,7 +124,7 @@ struct MessagePeer {
     /// their numbers are added to `keeps_lent`.
     void take_out(const std::function<bool(std::int32_t set)>& is_meant, std::vector<MessageOperation*>& operations,
                   std::vector<std::uint64_t>* keeps_lent = nullptr);
-    /// The messages of this process set that this rank is reading in the peer's resident memory.
+    /// Returns the numbers of this process set's messages that this rank is reading in the peer's resident memory.
     [[nodiscard]] std::vector<std::uint64_t> readings_of(std::int32_t set) const;
     void clear();
 };

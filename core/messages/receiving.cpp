@@ -21,7 +21,8 @@ namespace rueda::core {
 namespace {
 
 /// How often this rank checks for messages of other hosts while none of its receives waits for such a message. The
-/// checks are necessary because the sender of a message may wait until it learns that this rank keeps the message.
+/// checks are necessary, because the sender of such a message may be waiting until this rank answers that it keeps the
+/// message.
 constexpr std::int64_t kProbeNs = 5'000'000;
 /// If a receive has waited this long for a rank of another host, this rank asks the other rank to report its shutdown.
 constexpr std::int64_t kQuestionNs = 500'000'000;
@@ -90,16 +91,16 @@ Status Messenger::hear_knocks() {
 
 /// Handles the ranks of this host that have shut down since the last call of this function.
 Status Messenger::hear_departures() {
-    // This load pairs with say_gone_when_all_is_said(). It is seq_cst, because a rank that is about to sleep first
-    // stores that it sleeps, and then reads this count.
+    // This load pairs with the stores in say_gone_when_all_is_said(). It is seq_cst, because a rank that is about to
+    // sleep first stores that it sleeps, and then reads this count of departures.
     const std::uint32_t departures = region_.departures().load(std::memory_order_seq_cst);
     if (departures == departures_) {
         return {};
     }
     departures_ = departures;
     for (std::size_t member = 0; member < group_.members.size(); ++member) {
-        // If this rank has shut down itself, its only task is to write its last frames into the rings. So it ignores
-        // ranks with which it has exchanged nothing.
+        // A rank that has shut down only writes its last frames into the rings. So it ignores the departure of ranks
+        // with which it has exchanged nothing.
         if (region_.door(static_cast<std::uint32_t>(member)).gone.load(std::memory_order_seq_cst) != 0 &&
             (!has_shut_down_ || peers_.contains(group_.members[member]))) {
             const Result<MessagePeer*> peer = peer_of(group_.members[member]);
@@ -139,13 +140,14 @@ void Messenger::ask_for_departures() {
 
 void Messenger::ask_for_departure_of(int rank) {
     const Result<MessagePeer*> peer = peer_of(rank);
-    RUEDA_ASSERT(peer.is_ok());  // opening a link to another host never fails
+    RUEDA_ASSERT(peer.is_ok());  // The peer is on another host, and opening a link to another host never fails.
     if (!std::exchange(peer.value()->was_asked, true)) {
         reply(*peer.value(), FrameKind::waiting, 0);
     }
 }
 
-/// Handles the answer to a message with Frame::kAwaited. It is a number in the arena, and not a frame.
+/// Handles the answer to a message that was sent with Frame::kAwaited. This answer is a number in the arena, not a
+/// frame.
 Status Messenger::hear_taken(MessagePeer& peer, bool& moved) {
     if (peer.host == nullptr) {
         return {};
@@ -170,8 +172,8 @@ Status Messenger::receive_from(MessagePeer& peer, bool& moved) {
         const auto received = peer.link->front();
         RUEDA_RETURN_IF_FAILED(received.status());
         if (!received.value()) {
-            // Before the peer counts as gone, this rank finishes reading the messages in the peer's resident memory.
-            // The peer's sends of these messages end only when this rank has notified the peer.
+            // A peer that is leaving counts as gone only when this rank has read all messages in the peer's resident
+            // memory. The peer's sends of these messages end only when this rank has notified the peer.
             return peer.is_leaving && !peer.is_gone && peer.readings.empty() ? handle_gone(peer) : Status();
         }
         moved = true;
@@ -221,14 +223,15 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
     peer.last_heard_id = frame.id;
     if (has_shut_down_) {
         if (peer.network != nullptr) {
-            // a peer on the same host needs no frame: it learns from a flag in the arena (in this rank's door) that
-            // this rank has shut down
+            // Only a peer on another host needs this frame. A peer on the same host learns from a flag in the arena (in
+            // this rank's door) that this rank has shut down.
             reply(peer, FrameKind::gone, 0);
         }
         return {};
     }
     MessageArrival arrival = arrival_of(peer.rank, frame);
-    if (forgotten_.contains(frame.set)) {  // the set was removed here, and the sender forgets the message, too
+    // The set was removed here. The sender also removes it, and forgets the message.
+    if (forgotten_.contains(frame.set)) {
         if (arrival.is_resident) {
             reply(peer, FrameKind::dropped, frame.id);
         }
@@ -249,7 +252,7 @@ Status Messenger::handle_message(MessagePeer& peer, const Frame& frame, std::spa
 Status Messenger::handle_part(MessagePeer& peer, const Frame& frame, std::span<const std::byte> payload) {
     const auto found = peer.receiving.find(frame.id);
     if (found == peer.receiving.end()) {
-        return {};  // the message belonged to a process set that was removed
+        return {};  // the message is unknown here, because its process set was removed
     }
     ReceivingMessage& message = found->second;
     if (message.source != nullptr || payload.size() > message.bytes - message.received_bytes) {
@@ -271,10 +274,10 @@ void Messenger::finish_receiving(MessagePeer& peer, std::uint64_t id) {
     complete(operation, {}, peer.rank);
 }
 
-/// Whether the job was aborted. After an abort, the memory of a resident message may already belong to its caller
-/// again, so what this rank has read may be wrong. The acquire fence before the load ensures that all earlier reads of
-/// the message happened before this check. Pairs with AbortBlock::raise(), which comes before any rank gives memory
-/// back. ThreadSanitizer does not support fences.
+/// Whether the job was aborted. After an abort, the sender's program may already use the memory of a resident message
+/// again, so the bytes that this rank has read may be wrong. The acquire fence before the load ensures that all earlier
+/// reads of the message happened before this check. It pairs with AbortBlock::raise(), which is called before any rank
+/// gives memory back. ThreadSanitizer does not support fences.
 bool Messenger::job_has_ended() const {
 #if !defined(RUEDA_THREAD_SANITIZER)
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -294,8 +297,9 @@ bool Messenger::read_resident(MessagePeer& peer) {
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
     message.received_bytes += bytes;
-    // After an abort, the other ranks wait for this rank only for a limited time. If this rank was stopped for longer,
-    // the bytes that it read may be invalid. Then the receive does not complete here; fail_all() ends it.
+    // After an abort, the other ranks wait only for a limited time before they give their memory back. If this rank was
+    // stopped for longer, the bytes that it read may be invalid. So after an abort, the receive does not complete here;
+    // fail_all() ends it.
     if (message.received_bytes == message.bytes && !job_has_ended()) {
         peer.readings.pop_front();
         finish_receiving(peer, id);
@@ -307,7 +311,7 @@ bool Messenger::read_resident(MessagePeer& peer) {
 Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     const auto found = peer.sending.find(frame.id);
     if (found == peer.sending.end()) {
-        return frame.id <= peer.last_id ? Status()  // the message belonged to a process set that was removed
+        return frame.id <= peer.last_id ? Status()  // the message is unknown here, because its process set was removed
                                         : failure(ErrorCode::internal, "rank {} answers to message {}; it was sent {}",
                                                   peer.rank, frame.id, peer.last_id);
     }
@@ -334,8 +338,8 @@ Status Messenger::handle_answer(MessagePeer& peer, const Frame& frame) {
     }
     switch (kind) {
         case FrameKind::dropped:
-            message.state = SendingMessage::State::dropped;  // the message stays in this state until this rank learns
-                                                             // why the send must end
+            // The send must end. The message keeps this state until this rank learns the reason.
+            message.state = SendingMessage::State::dropped;
             return {};
         case FrameKind::asked:
             message.state = SendingMessage::State::asked;
@@ -375,8 +379,8 @@ void Messenger::handle_refusal(MessagePeer& peer, const SendingMessage& message,
     }
 }
 
-/// Handles the withdrawal of a resident message. The sender shuts down or has removed the process set, so its send of
-/// the message must end. If this rank is still reading the message, it answers after it has read everything.
+/// Handles the sender's withdrawal of a resident message: the sender shuts down or has removed the process set, so its
+/// send must end. If this rank is still reading the message, this rank answers when it has read everything.
 Status Messenger::handle_withdrawal(MessagePeer& peer, const Frame& frame) {
     if (frame.id > peer.last_heard_id) {
         return failure(ErrorCode::internal, "rank {} withdraws message {}; it has sent {}", peer.rank, frame.id,

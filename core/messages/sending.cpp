@@ -11,8 +11,8 @@
 namespace rueda::core {
 namespace {
 
-/// After a send, this rank polls for this long: MPI may still hold frames, and sends them only while this rank calls
-/// MPI. ProcessSet polls after a send, too.
+/// After a send, this rank polls for this long, because MPI may still hold frames of the send. MPI sends them only
+/// while this rank calls MPI. ProcessSet polls after a send, too.
 constexpr std::int64_t kSendingNs = 1'000'000'000;
 
 std::span<const std::byte> bytes_of(const std::byte* memory, std::uint64_t offset, std::uint64_t bytes) {
@@ -71,7 +71,7 @@ Result<bool> Messenger::send_messages(MessagePeer& peer, bool& moved) {
     return true;
 }
 
-/// Sends a whole message, or the offer of one.
+/// Sends the message whole, or sends an offer of it.
 Result<bool> Messenger::send_first(MessagePeer& peer, std::uint64_t id, SendingMessage& message) {
     RUEDA_ASSERT(message.operation != nullptr);
     const MessageRequest& request = message.operation->request;
@@ -110,7 +110,7 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
         if (!sent.is_ok() || !sent.value()) {
             return sent;
         }
-        peer.link->tell();  // the peer copies this part while this rank writes the next one
+        peer.link->tell();  // The notification lets the peer copy this part while this rank writes the next part.
         message.sent_bytes += part;
         bytes += part;
         moved = true;

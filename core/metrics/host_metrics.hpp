@@ -11,13 +11,13 @@
 
 namespace rueda::core {
 
-/// The operations of one kind that have ended with success on a rank.
+/// Counts the operations of one kind that succeeded on a rank.
 struct OperationMetrics {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
-    /// the times from the announcement to the execution, summed over the operations
+    /// The time from the announcement to the execution of an operation, summed over all operations.
     double waiting_seconds = 0;
-    double executing_seconds = 0;  ///< the times of execution, summed over the operations
+    double executing_seconds = 0;  ///< the time of execution, summed over all operations
 };
 
 /// The number of values of base::RecordKind (the kind of an operation). Arrays with one element for each kind have this

@@ -9,38 +9,41 @@
 namespace rueda::core {
 
 enum class Arrival {
-    counted,       ///< other members have not announced yet
-    last,          ///< all members have announced the same metadata: the caller appends the call to the log
-    last_changed,  ///< all members have announced, some with new metadata: the caller asks the registrar to compare
-    /// not counted, because the slot no longer belongs to the tensor's name: the caller announces with the name
+    counted,  ///< other members have not announced yet
+    last,     ///< all members have announced the same metadata: the caller appends the call to the log
+    /// All members have announced, some with new metadata. The caller must ask the registrar to compare the metadata.
+    last_changed,
+    /// The announcement was not counted, because the slot no longer belongs to the tensor's name. The caller must
+    /// announce the tensor by its name.
     retired,
 };
 
-/// Records for the stall monitor that `rank` announces in `slot`, until end_arrival(). The monitor sees this even if
-/// the process is stopped before it calls end_arrival(). Call this function before `rank` publishes or counts the
-/// announcement.
+/// Tells the stall monitor that `rank` is announcing in `slot`. This record is valid until end_arrival(). The monitor
+/// sees it even if the process is stopped before it calls end_arrival(). Call this function before `rank` publishes or
+/// counts the announcement.
 template <class Atomics>
 void begin_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint32_t slot) {
     set_step(memory, rank, slot + 1);
     // `direct` holds the slot of the rank's last direct announcement, which the slot's counter does not include. If the
-    // rank announces in the same slot again, the operation of that direct announcement has ended, so `direct` is
-    // cleared. This release store pairs with the stall monitor's acquire load.
+    // rank announces in the same slot again, the operation of that direct announcement has ended. So the rank clears
+    // `direct`. The release store pairs with the stall monitor's acquire load.
     if (auto& direct = memory.cursor(rank).direct; direct.load(std::memory_order_relaxed) == slot + 1) {
         direct.store(0, std::memory_order_release);
     }
 }
-/// Ends what begin_arrival() has recorded: the rank no longer announces in the slot. The member that announces last
+/// Removes the record of begin_arrival(): the rank is no longer announcing in the slot. The member that announces last
 /// must append the call, or post its request to the registrar, before it calls this function.
 template <class Atomics>
 void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     set_step(memory, rank, ProtocolStep::kNone);
 }
 
-/// Counts the calling rank's announcement in `slot`. The rank must already have written the announcement's data into
-/// its place in the arena. `counted` (≥ 1) is the number of the slot's counted generations (uses of the slot),
-/// including this one. The add is seq_cst for two reasons. First, the add comes after the earlier adds of other
-/// members, so the member that announces last sees the data of all members. Second, the add comes before this rank
-/// reads which members have joined: either this rank sees that a member joined, or that member sees this announcement.
+/// Counts the calling rank's announcement in `slot`. The rank must already have written the data of the announcement
+/// into its place in the arena. `counted` says how many uses of the slot (generations) were counted, including this
+/// one; it is at least 1. The add to the slot's counter is seq_cst for two reasons. First, the add comes after the
+/// earlier adds of other members, so the member that announces last sees the data of all members. Second, the add comes
+/// before this rank reads which members have joined. So either this rank sees that a member joined, or that member sees
+/// this announcement.
 template <class Atomics>
 [[nodiscard]] Arrival arrive(const NegotiationMemory<Atomics>& memory, std::uint32_t slot, std::uint64_t counted,
                              bool changed) {

@@ -8,10 +8,11 @@
 
 namespace rueda::core {
 
-/// The end that a batch could have now, if it begins at a given position of the log.
+/// Describes where a batch that begins at a given position of the log would end now.
 struct BatchEnd {
     std::uint64_t end = 0;
-    /// whether the batch cannot grow any more, because the next entry is of another kind or the threshold is reached
+    /// Whether the batch cannot grow any more. This is so if the next entry is of another kind, or if the threshold is
+    /// reached.
     bool complete = false;
 };
 

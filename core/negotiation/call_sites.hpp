@@ -15,7 +15,7 @@ namespace rueda::core {
 
 using SiteText = SiteLine<base::StdAtomics>::Text;
 
-/// Comes before the list of call sites in an error message.
+/// The text before the list of call sites in an error message.
 inline constexpr std::string_view kCalledFrom = "; called from";
 
 /// Returns a text such as "train.py:42". A long path is shortened to its last part. The result is "" if `file` is null

@@ -17,8 +17,8 @@
 /// progress.
 namespace rueda::core {
 
-/// The order of the steps that Rueda itself uses. An interleaving test passes a type with a wrong order, to show that
-/// the test would notice the error.
+/// The order of the steps, as Rueda itself uses it. An interleaving test passes another type, whose order is wrong. So
+/// the test shows that it would notice this error.
 struct ShippedSteps {
     static constexpr bool called_before_append = false;
     static constexpr std::memory_order end_of_announcements = std::memory_order_seq_cst;
@@ -28,8 +28,8 @@ struct ShippedSteps {
 /// Returns the call's position in the log, or Log::kNowhere. `arrivals` is the number of all announcements in the slot
 /// so far.
 ///
-/// The store must come after the append. Once `called` is stored, the registrar may append the slot's retirement, and
-/// members must read the call before the retirement.
+/// The store to `called` must come after the append. Once `called` is stored, the registrar may append the slot's
+/// retirement, and members must read the call before the retirement.
 template <class Atomics, class Steps = ShippedSteps>
 std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                           const typename Log<Atomics>::Entry& call, std::uint64_t arrivals,
@@ -51,7 +51,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
     return position;
 }
 
-/// Describes the announcement of this rank that has to be counted.
+/// Describes an announcement of this rank that must be counted.
 struct Counting {
     std::uint32_t slot = kNoSlot;
     std::uint64_t counted = 0;  ///< how many uses of the slot were counted, including this one (≥ 1)
@@ -60,27 +60,29 @@ struct Counting {
 
 /// The result of count_announcement().
 enum class Counted {
-    waiting,     ///< other members have not announced the operation yet
-    called,      ///< this rank announced last, and has appended the call
-    unresolved,  ///< this rank announced last, but the metadata must be compared: the caller must ask the registrar to
-                 ///< do so
-    retired,   ///< not counted, because the slot no longer belongs to the name: the caller must announce with the name
-    log_full,  ///< the log had no free entry, which cannot happen if all ranks are correct
+    waiting,  ///< other members have not announced the operation yet
+    called,   ///< this rank announced last, and has appended the call
+    /// This rank announced last, but the metadata must be compared. The caller must ask the registrar to do this.
+    unresolved,
+    /// The announcement was not counted, because the slot no longer belongs to the tensor's name. The caller must
+    /// announce the tensor by its name.
+    retired,
+    log_full,  ///< The log had no free entry. This cannot happen if all ranks are correct.
 };
 
-/// A call that may be appended to the log at once.
+/// A call that the caller may append to the log now, without a comparison of metadata.
 template <class Atomics>
 struct ReadyCall {
     typename Log<Atomics>::Entry entry;
     std::uint64_t begins_batch_at = Log<Atomics>::kNowhere;  ///< see Log::append()
 };
 
-/// Counts this rank's announcement, whose data the rank has already written. The member that announces last also
-/// appends the call, unless the announcements must be compared first.
+/// Counts this rank's announcement. The rank must already have written the data of the announcement. The member that
+/// announces last also appends the call, unless the announcements must be compared first.
 ///
-/// `arrived()` runs after the announcement was counted and before the call is appended; it notifies members that have
-/// joined. Only the last member calls `ready_call()`, which returns nothing if the registrar must compare the
-/// announcements.
+/// This function calls `arrived()` when it has counted the announcement, before it appends the call. `arrived()`
+/// notifies members that have joined. If this rank announced last, this function then calls `ready_call()`, which
+/// returns the call to append, or nothing if the registrar must compare the announcements.
 template <class Atomics, class Arrived, class MakeReadyCall, class Steps = ShippedSteps>
 [[nodiscard]] Counted count_announcement(const NegotiationMemory<Atomics>& memory, Log<Atomics>& log,
                                          const Counting& counting, Arrived&& arrived, MakeReadyCall&& ready_call,
@@ -106,9 +108,9 @@ template <class Atomics, class Arrived, class MakeReadyCall, class Steps = Shipp
     return position == Log<Atomics>::kNowhere ? Counted::log_full : Counted::called;
 }
 
-/// Records that `rank` has read the log up to `position`. The release store pairs with the registrar, which reads the
-/// cursors of all members. The registrar reuses the number of a retired slot only when all members have read the entry
-/// that retires the slot.
+/// Records that `rank` has read the log up to `position`. The registrar reads the positions of all members: it reuses
+/// the number of a retired slot only when all members have read the entry that retires the slot. The release store
+/// pairs with these reads.
 template <class Atomics>
 void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position) {
     memory.cursor(rank).position.store(position, std::memory_order_release);
@@ -121,10 +123,10 @@ void advance_cursor(const NegotiationMemory<Atomics>& memory, std::uint32_t rank
     return kind == EntryKind::retire || kind == EntryKind::closing;
 }
 
-/// Like advance_cursor(), for a position after an entry that ends announcements. Afterwards the caller must wake the
-/// sleeping members, because they may wait for an announcement that will not come. The store is seq_cst: a member first
-/// records that it sleeps, and then reads this position in look_at_direct(). Either the member sees the new position,
-/// or the caller sees that the member sleeps.
+/// Like advance_cursor(), but for a position after an entry that ends announcements. Afterwards the caller must wake
+/// the sleeping members, because they may wait for an announcement that will not come. The store is seq_cst, because a
+/// member that is about to sleep first records that it sleeps, and then reads this position in look_at_direct(). So
+/// either the member sees the new position, or the caller sees that the member sleeps.
 template <class Atomics, class Steps = ShippedSteps>
 void end_announcements(const NegotiationMemory<Atomics>& memory, std::uint32_t rank, std::uint64_t position,
                        const Steps& steps = {}) {

@@ -15,10 +15,9 @@ bool same_meaning(const Claim& a, const Claim& b) {
     return a.metadata.has_value() == b.metadata.has_value() && (!a.metadata || agree(*a.metadata, *b.metadata));
 }
 
-/// Whether the claim may be about a group of tensors. If the root refuses a group, it must also refuse the group's
-/// members, and it learns of them only from claims about the group. Such claims are therefore never dropped. A claim
-/// without metadata repeats the metadata of the last call. Only the root knows whether the last call was about a group,
-/// so a claim without metadata may be about a group too.
+/// Whether the claim may be about a group of tensors. Such claims are never dropped: if the root refuses a group, it
+/// must also refuse the group's members, and it learns the members only from these claims. A claim without metadata
+/// repeats the metadata of the last call. It may be about a group too, because only the root knows the last call.
 bool may_be_of_group(const Claim& claim) { return !claim.metadata || is_size_of_group(*claim.metadata); }
 
 std::vector<RankRange> ranges_of(const std::vector<Claim>& claims) {
@@ -150,7 +149,7 @@ void merge(std::vector<Claim>& claims, Claim claim) {
     if (claims.size() < kMostClaims) {
         claims.push_back(std::move(claim));
     } else if (may_be_of_group(claim)) {
-        // At most two different claims can be about a group. A third such claim can only come from a faulty leader.
+        // At most two different claims can be about a group. If a third one comes, a leader is faulty.
         const auto other = std::find_if_not(claims.rbegin(), claims.rend(), may_be_of_group);
         if (other != claims.rend()) {
             *other = std::move(claim);

@@ -20,7 +20,7 @@ namespace rueda::core {
 /// Converts ranks into ranges. `ranks` must be in ascending order without duplicates.
 [[nodiscard]] std::vector<RankRange> ranges_of(std::span<const std::int32_t> ranks);
 [[nodiscard]] std::vector<std::int32_t> ranks_of(std::span<const RankRange> ranges);
-/// Returns the same ranks as the smallest number of ascending ranges.
+/// Returns ranges with the same ranks: in ascending order, and as few ranges as possible.
 [[nodiscard]] std::vector<RankRange> united(std::vector<RankRange> ranges);
 [[nodiscard]] bool contains(std::span<const RankRange> ranges, std::int32_t rank);
 [[nodiscard]] std::uint64_t count_of(std::span<const RankRange> ranges);
@@ -29,8 +29,8 @@ namespace rueda::core {
 /// Returns the ranks of `ranges` that are not in `others`. The ranges of each list must be ascending and disjoint.
 [[nodiscard]] std::vector<RankRange> without(std::span<const RankRange> ranges, std::span<const RankRange> others);
 
-/// Checks that each rank of `ranks` (a result of united()) is in exactly one claim. A list of kMostClaims claims may
-/// lack ranks, because merge() drops further claims.
+/// Checks that each rank of `ranks` (a result of united()) is in exactly one claim. If there are kMostClaims claims,
+/// ranks may be missing, because merge() drops claims that do not fit.
 [[nodiscard]] Status check_claims(const std::vector<Claim>& claims, std::span<const RankRange> ranks);
 
 /// Adds the ranks of `claim` to a claim with the same metadata, if the list has one; otherwise appends `claim`. If the
@@ -40,8 +40,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
 
 /// Returns the metadata that all ranks announced, or a Mismatch that lists which ranks announced what.
 /// - There must be at least one claim.
-/// - `last_called`: the metadata of the last call. A claim without metadata stands for these. If there is such a claim
-///   and `last_called` is empty, the result is an Internal error.
+/// - `last_called`: the metadata of the last call. A claim without metadata announces this metadata again. If there is
+///   such a claim and `last_called` is empty, the result is an Internal error.
 /// - `ranks`: the number of all ranks.
 /// - `job_ranks`: the job's rank for each of these ranks; empty if the numbers are the same.
 /// - `joined`: the ranks that need no claim, because they have joined.
@@ -51,8 +51,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
                                             std::span<const std::int32_t> job_ranks = {},
                                             std::span<const RankRange> joined = {}, std::uint64_t call = 0);
 
-/// Whether the metadata announces the number of members of a group of tensors. The findings of checks
-/// (docs/design/0009-verify.md) are announced with the same value of `operation`, but with two dimensions.
+/// Whether the metadata announces a group of tensors by the number of its members. Findings of checks
+/// (docs/design/0009-verify.md) have the same value of `operation`, but two dimensions.
 [[nodiscard]] constexpr bool is_size_of_group(const Metadata& metadata) {
     return metadata.operation == static_cast<std::uint8_t>(collectives::Operation::group) && metadata.ndim == 1;
 }
@@ -60,8 +60,8 @@ void merge(std::vector<Claim>& claims, Claim claim);
 /// Shortens the text to kMostTextBytes without splitting a UTF-8 character.
 [[nodiscard]] std::string shortened(std::string text);
 
-/// Returns the error for all members if an operation needs data of ranks that have joined. `joined` lists at least one
-/// such rank, by its number in the job. `call` is the number of an operation without a name, counted from 1.
+/// Returns the error that all members get if an operation needs data of ranks that have joined. `joined` lists at least
+/// one such rank, by its number in the job. `call` is the number of an operation without a name, counted from 1.
 [[nodiscard]] Status lacks_joined(std::string_view name, collectives::Operation operation,
                                   std::span<const std::int32_t> joined, std::uint64_t call = 0);
 

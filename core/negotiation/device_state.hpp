@@ -13,22 +13,24 @@ namespace rueda::core {
 /// What a member of a process set does with its GPU at present. The member stores this in Cursor::device, and the stall
 /// reports of all ranks of the host read it.
 struct DeviceState {
-    /// The phases of a batch. In the phases up to `launching`, the member has begun the batch, but not launched it yet.
-    /// In the later phases, the batch is launched.
+    /// The phases of a batch. The order matters: up to `launching`, the batch is not launched yet; in all later phases,
+    /// it is launched.
     enum class Phase : std::uint8_t {
-        idle,        ///< no batch is being launched
-        offering,    ///< the member gave its offer (what it needs to connect) to the other members, and waits for their
-                     ///< offers
-        connecting,  ///< the member has the offers of all members, and the communicator connects
-        agrees_on_order,   ///< the members agree on the batch's place in the order of the batches of all process sets
-        waits_for_set,     ///< the batch of another process set goes first
-        waits_for_turn,    ///< another communicator of this process puts its work into the GPU's stream
-        launching,         ///< the communicator puts the work into the GPU's stream
-        waits_for_inputs,  ///< the GPU has not done the program's work before the call
+        idle,  ///< no batch is being launched
+        /// The member gave its offer (the data needed to connect to it) to the other members, and waits for their
+        /// offers.
+        offering,
+        connecting,       ///< The member has the offers of all members, and the communicator is connecting.
+        agrees_on_order,  ///< the members agree on the batch's place in the order of the batches of all process sets
+        waits_for_set,    ///< The batch must wait, because a batch of another process set goes first.
+        /// The member waits while another communicator of this process puts its work into the GPU's stream.
+        waits_for_turn,
+        launching,         ///< the communicator of this batch is putting its work into the GPU's stream
+        waits_for_inputs,  ///< The GPU has not finished the work that the program gave it before the call.
         copies,            ///< the GPU copies tensors between its memory and the host's
         on_cpu,            ///< the CPU exchanges the tensors' data with the other members
         in_peer_memory,    ///< the GPU works on a part of the tensors, in GPU memory that the members share
-        meets_peers,       ///< the GPU did its share of that part, and waits for the other members
+        meets_peers,       ///< The GPU did its share of the work in shared GPU memory, and waits for the other members.
     };
     /// Whether the inputs of the oldest launched batch are ready. This is checked only if a batch takes long.
     enum class Inputs : std::uint8_t { unknown, awaited, ready };
@@ -36,7 +38,7 @@ struct DeviceState {
     Phase phase = Phase::idle;
     Inputs inputs = Inputs::unknown;
     std::int32_t device = -1;  ///< the GPU's number in the member's process; -1: the member has used no GPU
-    /// the number of the process set whose batch goes first, in the phase waits_for_set; else -1
+    /// In the phase waits_for_set, the number of the process set whose batch goes first. In other phases, -1.
     std::int32_t set = -1;
     collectives::DeviceCall call{};  ///< the work that the GPU executes for the oldest launched batch
 

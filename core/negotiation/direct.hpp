@@ -14,7 +14,8 @@ namespace rueda::core {
 enum class DirectState {
     waiting,   ///< some members have not announced this generation (this use of the slot) yet
     complete,  ///< all members announced the operation directly; the arena holds all its data
-    /// a member counted its announcement, or will never announce this operation: all members use the log instead
+    /// A member counted its announcement instead, or will never announce this operation. So all members must use the
+    /// log.
     withdrawn,
 };
 
@@ -25,9 +26,9 @@ inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 /// directly. `last_position` is the log position of an entry that retires the slot, or of a *closing* entry (a rank has
 /// shut down). A member that has read such an entry makes no further announcement in the slot.
 ///
-/// If the result is `complete` or `withdrawn`, all members get this result, because the facts that it depends on no
-/// longer change. A member overwrites its announcement only after it has completed the operation. A member that has
-/// read the entry at `last_position` does not announce.
+/// If the result is `complete` or `withdrawn`, all members get the same result, because the facts behind it can no
+/// longer change: a member overwrites its announcement only after it has completed the operation, and a member that has
+/// read the entry at `last_position` does not announce any more.
 ///
 /// Threads: the thread that drives progress.
 template <class Atomics>
@@ -48,8 +49,9 @@ template <class Atomics>
             // load sees the new cursor, or the member sees that this rank sleeps and wakes it.
             const bool has_read_on = last_position != kNoLastPosition &&
                                      memory.cursor(member).position.load(std::memory_order_seq_cst) > last_position;
-            if (has_read_on && !has_announced()) {  // this load is repeated, because the stamp may have been stored
-                                                    // between the two loads above
+            // The second call of has_announced() loads the stamp again, because the member may have stored it between
+            // the two loads above.
+            if (has_read_on && !has_announced()) {
                 return DirectState::withdrawn;
             }
             found = DirectState::waiting;

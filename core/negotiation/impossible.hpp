@@ -9,13 +9,13 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// Finds operations that no rank can do, from the metadata alone. A rank announces such an operation like any other.
-/// The error depends on the other ranks. If their metadata differ, all ranks get the error of a mismatch. If the
-/// metadata are the same on all ranks, all ranks get the error that this file makes, a refusal
-/// (docs/design/0001-negotiation.md). Pure functions.
+/// Uses only the metadata to find operations that no rank can do. A rank announces such an operation like any other,
+/// and then the error depends on the other ranks. If all ranks have the same metadata, all ranks get a refusal: the
+/// error that this file makes. Otherwise all ranks get the error of a mismatch. See docs/design/0001-negotiation.md.
+/// Pure functions.
 namespace rueda::core {
 
-/// `metadata` must have passed is_plausible().
+/// Whether ranks can do this operation. `metadata` must have passed is_plausible().
 [[nodiscard]] constexpr bool is_possible(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     const bool has_rows =

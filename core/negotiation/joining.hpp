@@ -13,7 +13,7 @@
 namespace rueda::core {
 
 /// Records that `rank` has joined, and returns a bit mask of all members that have joined so far. Afterwards the caller
-/// looks for announcements of other members. The access is seq_cst, so either this member finds an announcement, or the
+/// looks for announcements of other members. The access is seq_cst. So either the caller finds an announcement, or the
 /// announcing member sees this bit in joined_to_tell().
 template <class Atomics>
 std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
@@ -22,46 +22,45 @@ std::uint64_t set_joined(const NegotiationMemory<Atomics>& memory, std::uint32_t
     const std::uint64_t joined = header.joined.fetch_or(bit, std::memory_order_seq_cst) | bit;
     if (joined == all_members(memory.extent().members)) {
         // The store is seq_cst: a leader reads `last_joined` before it sleeps, and the caller of set_joined() wakes the
-        // leader after this store. The registrar sees this store too, because it reads `last_joined` only after a later
-        // request of this rank. In this request, of the kind *settle*, this rank reports that it has no pending
-        // operation.
+        // leader after this store. The registrar sees this store too. It reads `last_joined` only when it handles a
+        // later request of this rank, the *settle* request: it says that this rank has no pending operation.
         header.last_joined.store(rank + 1, std::memory_order_seq_cst);
     }
     return joined;
 }
 
 /// Returns the joined members that must be notified of an announcement. Call this after arrive(), or after the store of
-/// a stamp, which publishes a direct announcement; both are seq_cst. Because of this order, either this load sees a
-/// member that joins, or the joining member itself sees the announcement (set_joined()).
+/// the stamp that publishes a direct announcement. Both are seq_cst, and so is the load here. So if a member joins at
+/// the same time, either this load sees it, or that member sees the announcement (set_joined()).
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.load(std::memory_order_seq_cst);
 }
 
 /// Like joined_to_tell(), but for use after the registrar's writes, which have only release order. This function reads
-/// `joined` by a read-modify-write, so there are only two cases. A member whose set_joined() comes later sees the
-/// registrar's writes. A member whose set_joined() came earlier is in the returned mask.
+/// `joined` by a read-modify-write. So if a member calls set_joined() later, this member sees the registrar's writes.
+/// If it called set_joined() earlier, it is in the returned mask.
 template <class Atomics>
 [[nodiscard]] std::uint64_t joined_to_tell_of_posts(const NegotiationMemory<Atomics>& memory) {
     return memory.header().joined.fetch_or(0, std::memory_order_seq_cst);
 }
 
-/// Whether `rank` is still joined. Call this after an announcement was found. If the bit is cleared, the join has
-/// ended, and the announcement that was found may belong to a new operation. In this case this rank must not announce
-/// that operation on behalf of the join.
+/// Whether `rank` is still joined. Call this after an announcement was found. If the result is false, the join has
+/// ended, and the announcement may belong to a new operation. Then this rank must not announce that operation on behalf
+/// of the join.
 template <class Atomics>
 [[nodiscard]] bool is_away(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
     return (memory.header().joined.load(std::memory_order_seq_cst) >> rank & 1) != 0;
 }
 
-/// Whether any member has counted an announcement in `slot` beyond the first `counted` generations (uses of the slot).
-/// This load is seq_cst, and pairs with the add in arrive(). Either this load sees the announcement, or the announcing
-/// member sees that this rank has joined.
+/// Whether any member has counted an announcement for a new use of `slot`. Before that, `counted` uses of the slot
+/// (generations) were counted. This load is seq_cst, and pairs with the add in arrive(). Either this load sees the
+/// announcement, or the announcing member sees that this rank has joined.
 template <class Atomics>
 [[nodiscard]] bool has_new_arrivals(const NegotiationMemory<Atomics>& memory, std::uint32_t slot,
                                     std::uint64_t counted) {
     const std::uint64_t word = memory.arrivals(slot).count.load(std::memory_order_seq_cst);
-    // The slot was retired (it has lost its name), and this rank has not read the log entry about that. This rank must
+    // If the slot was retired (it has lost its name), this rank has not read the log entry about that yet. It must
     // handle that entry first.
     return !ArrivalCount::is_retired(word) && ArrivalCount::arrivals(word) > counted * memory.extent().members;
 }

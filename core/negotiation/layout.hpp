@@ -41,13 +41,15 @@ struct NegotiationExtent {
     std::uint32_t initial_slots = 1024;
     std::uint32_t slots = 4096;          ///< the number of slots for which addresses are reserved
     std::uint32_t mailbox_records = 64;  ///< the number of records in the mailbox of each member; a power of two
-    /// the number of refused names that the table of refusals can remember for each slot. A name is refused only if all
-    /// slots are taken, and the table uses memory only then.
+    /// The number of refused names that can be remembered for each slot. A name is refused only if all slots are taken,
+    /// and only then the table of refused names uses memory.
     std::uint32_t refusals_per_slot = 4;
-    /// The first slots have payload buffers for tensors larger than kInlineBytes. This is the number of these slots.
+    /// The number of slots that have a buffer for tensors larger than kInlineBytes (a payload buffer). These are the
+    /// first slots.
     std::uint32_t payload_slots = 0;
     std::uint32_t payload_bytes = 0;  ///< the size of a payload buffer, in bytes; a multiple of the cache line
-    std::uint32_t attachments = 0;    ///< buffers for data that log entries refer to; 0 in a set on one host
+    /// The number of buffers for data that log entries refer to (attachments); 0 in a set on one host.
+    std::uint32_t attachments = 0;
     std::uint32_t attachment_bytes = 0;
     std::uint32_t call_sites = 0;  ///< 1 if each announcement carries the source line of its call (SiteLine), else 0
 
@@ -55,7 +57,7 @@ struct NegotiationExtent {
     /// set on several hosts (docs/design/0002-several-hosts.md). Use this only to choose which classes to create
     /// (core/process_set/hosts.hpp).
     [[nodiscard]] bool has_leader() const { return attachments != 0; }
-    /// Whether small inputs are sent inside the announcement: only in small sets on one host.
+    /// Whether small inputs are sent inside the announcement. This is so only in small sets on one host.
     [[nodiscard]] bool inputs_travel() const { return members <= kInlineMembers && attachments == 0; }
     /// Whether the arena holds a table of splits: the numbers of rows that the ranks send to each other in an alltoall
     /// or a scatter. In a set on several hosts there is no table, because the ranks send their splits to each other.
@@ -65,8 +67,8 @@ struct NegotiationExtent {
         const std::uint32_t of_joins = has_leader() ? attachments + 1 : 0;
         return std::bit_ceil(2 * slots + mailbox_records * members + 2 + of_joins);
     }
-    /// Returns how many of the first `all` slots are for operations with names. Settings and error messages state this
-    /// number.
+    /// Returns how many slots are for operations with names, if `all` slots are in use. Settings and error messages
+    /// state this number.
     [[nodiscard]] std::uint32_t for_names(std::uint32_t all) const { return all - std::min(all, unnamed_slots); }
     [[nodiscard]] std::uint32_t name_buckets() const { return std::bit_ceil(2 * slots); }
     [[nodiscard]] std::uint32_t refusals() const { return slots * refusals_per_slot; }
@@ -77,7 +79,8 @@ struct NegotiationExtent {
 /// (SlotState::retired). Direct announcements are not counted.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
-    /// added together with kOne if the rank's metadata differ from those to which the slot is bound
+    /// This is added together with kOne if the metadata of the rank differ from the metadata to which the slot is
+    /// bound.
     static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;
     static constexpr std::uint64_t kRetired = std::uint64_t{1} << 63;
 
@@ -117,12 +120,12 @@ struct alignas(base::kCacheLine) Place {
         kUncounted = 64,  ///< an average does not count this rank; this flag is set only together with kJoined
     };
 
-    /// the generation of the last announcement here, plus 1; the generation is the number of a use of the slot
+    /// 1 + the generation of the last announcement in this place. A generation is the number of a use of the slot.
     typename Atomics::template Atomic<std::uint64_t> stamp{0};
     typename Atomics::template Atomic<std::int64_t> announced_ns{0};
     std::uint32_t flags = 0;
     std::uint32_t payload_bytes = 0;
-    /// the arena offset of an input in resident memory, or DeviceUse::place for device memory
+    /// for an input in resident memory: its offset in the arena; for an input in device memory: DeviceUse::place
     std::uint64_t input = 0;
     std::uint64_t output = 0;  ///< the arena offset of an output in resident memory
     /// the first dimension of this rank's input; only for operations of variable size
@@ -154,7 +157,8 @@ struct alignas(base::kCacheLine) Place {
         metadata = content.metadata;
         signature = content.signature;
         announced_ns.store(content.announced_ns, std::memory_order_relaxed);
-        // The store is a release: the stall monitor loads the stamp with acquire, and then reads the time.
+        // The store is a release, and the stall monitor loads the stamp with acquire. So a monitor that sees the new
+        // stamp also sees the time that belongs to it.
         stamp.store(content.stamp, std::memory_order_release);
     }
 };
@@ -175,8 +179,8 @@ public:
             std::uint64_t word = 0;
             std::memcpy(&word, text.data() + i * sizeof(word), sizeof(word));
             words_[i].store(word,
-                            // relaxed, because a later store publishes the word: the store of the place's stamp, or the
-                            // store that hands the role of the registrar to the next rank
+                            // The store is relaxed, because a later store publishes the word. The later store writes
+                            // the place's stamp, or hands the role of the registrar to the next rank.
                             std::memory_order_relaxed);
         }
     }
@@ -200,10 +204,10 @@ struct alignas(base::kCacheLine) ArrivalWord {
     /// The log position of the slot's last call. It only helps to choose an idle slot to reclaim, so relaxed accesses
     /// are enough.
     typename Atomics::template Atomic<std::uint64_t> last_called{0};
-    /// The number of announcements in `count` for which the log has a call. If `called` is less than `count`, some
-    /// member's operation is pending, or the member that announced last has not appended the call yet. While `called`
-    /// is less than `count`, the slot must not be retired. The rank that appends a call stores this number after the
-    /// append (release: pairs with Registrar::close_to_arrivals()).
+    /// The number of announcements in `count` that belong to calls in the log. If `called` is less than `count`, there
+    /// are two cases. Either some members have not announced the operation yet, or the last member has not appended the
+    /// call yet. In both cases, the slot must not be retired. The rank that appends a call stores this number after the
+    /// append. The store is a release, and pairs with Registrar::close_to_arrivals().
     typename Atomics::template Atomic<std::uint64_t> called{0};
 };
 
@@ -211,24 +215,25 @@ enum class EntryKind : std::uint32_t {
     call = 1,  ///< all members have announced the tensor of `slot`: execute the operation
     /// like an entry of kind `call`; in addition, `slot` is now bound to the name in the slot's record
     first_call = 2,
-    /// like an entry of kind `call`, but the operation has the metadata that the members announced this time; `slot` is
-    /// retired
+    /// Like an entry of kind `call`, but with new metadata: the operation has the metadata that the members announced
+    /// this time. The slot is then retired.
     changed_call = 3,
-    /// the members' metadata differ, or no member can do the operation; a named slot is retired
+    /// The members' metadata differ, or no member can do the operation. If the slot has a name, it is retired.
     mismatch = 4,
     failed = 5,   ///< the operation of `slot` is never called, because a rank has shut down
     retire = 6,   ///< `slot` no longer belongs to its name
-    refused = 7,  ///< `rank`'s announcement by name came after a shutdown; `ticket` identifies the announcement
+    refused = 7,  ///< `rank` announced a name after a shutdown, which is refused; `ticket` identifies the announcement
     closed = 8,   ///< all members have shut down; the last entry
-    /// no slot was free for `rank`'s announcement by name; `ticket` identifies the announcement, and `bytes` holds the
-    /// number of slots
+    /// No slot was free for a name that `rank` announced. `ticket` identifies the announcement, and `bytes` holds the
+    /// number of slots.
     exhausted = 9,
     closing = 10,    ///< a rank has shut down: a member that has read this entry announces nothing more
     disagreed = 11,  ///< like `mismatch`, for a set on several hosts: the attachment holds the reason, and `rank` holds
                      ///< the ErrorCode
-    lacks_joined = 12,  ///< all members have announced `slot`, but the operation needs data of a rank that has joined;
-                        ///< the operation fails as after `mismatch` (in a set on several hosts, as after `disagreed`)
-    all_joined = 13,    ///< all ranks of the set have joined, `rank` as the last one; the join ends
+    /// All members have announced the operation of `slot`, but it needs data of a rank that has joined. The operation
+    /// fails as it does after an entry of kind `mismatch`. In a set on several hosts, it fails as after `disagreed`.
+    lacks_joined = 12,
+    all_joined = 13,  ///< all ranks of the set have joined; `rank` was the last one; the join ends here
     /// Only in a set on several hosts: other hosts have announced the operation that the attachment names. All members
     /// on this host have joined, and must announce the operation too. `slot` is the slot of an unnamed operation, or
     /// kNoSlot for a named one.
@@ -246,7 +251,7 @@ struct alignas(base::kCacheLine) LogEntry {
     std::uint32_t slot = kNoSlot;
     std::uint32_t rank = 0;
     std::uint32_t ticket = 0;
-    std::uint32_t fusion = 0;      ///< a Fusion, which says which calls may share a batch; only for a call
+    std::uint32_t fusion = 0;      ///< only for a call: the Fusion, which says which calls may share a batch
     std::uint32_t attachment = 0;  ///< number + 1; 0: none
     std::uint64_t bytes = 0;       ///< the size of the tensor, which limits the size of a batch
     std::uint32_t uncounted = 0;   ///< how many ranks an average does not count; only in a set on several hosts
@@ -283,8 +288,8 @@ struct SlotRecord {
 };
 
 /// The state and the name of a slot, which the registrar publishes for diagnostics. Any rank may read them at any time.
-/// The state word is the version of a sequence lock (readers check it before and after); it counts how often the slot
-/// was given a name.
+/// The state word also serves as the version of a sequence lock: it counts how often the slot was given a name, and
+/// readers compare it before and after they read the name.
 template <class Atomics>
 class alignas(base::kCacheLine) SlotLabel {
 public:
@@ -372,8 +377,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
     /// how many uses of the slot were counted, including this one; only in a resolve request
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
-    /// The log position after the entry that answers the record; 0 if no entry answers it. The registrar writes this
-    /// field when it has handled the record.
+    /// The log position directly after the entry that answers this record; 0 if no entry answers it. The registrar
+    /// writes this field when it has handled the record.
     std::uint64_t answered_before = 0;
     alignas(std::uint64_t) char name[RUEDA_MAX_NAME + 1] = {};
     Place<Atomics> place;
@@ -388,7 +393,8 @@ struct alignas(base::kCacheLine) MailboxRecord {
     void set_kind(RequestKind request) {
         std::atomic_ref(kind).store(static_cast<std::uint32_t>(request), std::memory_order_release);
     }
-    /// Stores the name. As in set_kind(), the stall monitor may read it at the same time, so the stores are releases.
+    /// Stores the name. The stores are releases, because the stall monitor may read the name at the same time (see
+    /// set_kind()).
     void set_name(std::string_view text) {
         std::atomic_ref(name_bytes).store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
         for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
@@ -398,8 +404,9 @@ struct alignas(base::kCacheLine) MailboxRecord {
             std::atomic_ref(reinterpret_cast<std::uint64_t&>(name[at])).store(word, std::memory_order_release);
         }
     }
-    /// Returns the name in an announcement; "" for other records. The stall monitor calls this, and afterwards checks
-    /// whether the registrar has handled the record during the read; if so, the monitor discards the name.
+    /// Returns the announced name; "" if this record is not an announcement. Only the stall monitor calls this
+    /// function. Afterwards the monitor checks whether the registrar has handled the record during the read. If so, the
+    /// monitor discards the name.
     [[nodiscard]] std::string pending_name() {
         const std::uint32_t bytes = std::atomic_ref(name_bytes).load(std::memory_order_acquire);
         const std::uint32_t request = std::atomic_ref(kind).load(std::memory_order_acquire);
@@ -434,14 +441,14 @@ struct MailboxHeader {
     // The member writes the following fields for the stall monitor. If the mailbox is full, the member keeps further
     // announcements in its own memory (deferred announcements).
 
-    /// The log position up to which all members must have read before a record becomes free. The value is 0 if the
-    /// member does not wait for a free record. The field is not part of the protocol that the interleaving tests
-    /// explore: only the stall monitor reads it. It is therefore a plain number that is accessed by atomic_ref.
+    /// The member waits until all members have read the log up to this position, because only then one of its records
+    /// becomes free. The value is 0 if the member does not wait. The interleaving tests do not explore this field,
+    /// because only the stall monitor reads it. So it is a plain number that is accessed by atomic_ref.
     alignas(base::kCacheLine) std::uint64_t reads_awaited = 0;
-    /// when the first announcement that waits in the member's own memory was made
+    /// the time of the first of the announcements that wait in the member's own memory
     typename Atomics::template Atomic<std::int64_t> deferred_ns{0};
-    /// the name of the first announcement that waits in the member's own memory; valid if the state of this label is
-    /// first_sight
+    /// The name of the first announcement that waits in the member's own memory. Valid if this label has the state
+    /// first_sight.
     SlotLabel<Atomics> deferred;
     /// The number of announcements that wait in the member's own memory. Other members can see only the name of the
     /// first of them.
@@ -459,9 +466,11 @@ struct alignas(base::kCacheLine) Cursor {
     std::uint32_t step = ProtocolStep::kNone;
 
     // The operation that the member finished last, for the stall monitor. The lower 32 bits hold the slot + 1, the
-    // upper 32 bits the generation. 0: none, or the operation's slot no longer belongs to its name.
+    // upper 32 bits hold the generation. The value is 0 if there is no such operation, or if its slot has lost its
+    // name.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
-    /// The value of `finished` when the member's background thread last saw a change, and the time of that check.
+    /// `finished_seen`: the value of `finished` when the background thread of the member last saw it change.
+    /// `finished_ns`: the time at which the thread saw this change.
     typename Atomics::template Atomic<std::uint64_t> finished_seen{0};
     typename Atomics::template Atomic<std::int64_t> finished_ns{0};
 
@@ -470,7 +479,8 @@ struct alignas(base::kCacheLine) Cursor {
     typename Atomics::template Atomic<std::uint64_t> device{0};  ///< a DeviceState
     /// The oldest batch that the member's GPU still works on: the batch's position in the log + 1; 0: none.
     typename Atomics::template Atomic<std::uint64_t> launched{0};
-    typename Atomics::template Atomic<std::int64_t> launched_ns{0};  ///< when this batch was launched (CLOCK_MONOTONIC)
+    /// When the batch in `launched` was launched (CLOCK_MONOTONIC).
+    typename Atomics::template Atomic<std::int64_t> launched_ns{0};
 };
 inline constexpr int kFinishedSlotBits = 32;
 
@@ -483,8 +493,8 @@ struct SetHeader {
     /// the lowest number of a slot that was never used
     typename Atomics::template Atomic<std::uint32_t> high_slot{0};
 
-    /// One bit per member: the member has joined (docs/design/0005-join.md). The member sets its bit; the registrar
-    /// clears it.
+    /// One bit per member, which is 1 if the member has joined (docs/design/0005-join.md). The member sets its bit; the
+    /// registrar clears it.
     typename Atomics::template Atomic<std::uint64_t> joined{0};
     /// 1 + the number of the member that joined last; 0: not all members have joined
     typename Atomics::template Atomic<std::uint32_t> last_joined{0};
@@ -519,14 +529,14 @@ struct SetHeader {
     std::uint32_t closing = 0;  ///< not 0 if the log has a *closing* entry; no more calls are appended after it
     std::uint32_t closed = 0;
     std::uint32_t refusals = 0;  ///< number of refused names; at most extent.refusals()
-    /// The log position at which no idle slot was found. Until the log grows, no slot can become idle.
+    /// The log position at which the last search found no idle slot. Until the log grows, no slot can become idle.
     std::uint64_t nothing_idle_at = ~std::uint64_t{0};
     std::uint64_t shut_down_members = 0;
     std::uint64_t settled_members = 0;  ///< joined members without a pending operation; accessed by atomic_ref
-    /// For announcements that wait for a slot number. `numbers_wait_for`: the announcements wait until all members have
-    /// read the log up to this position; 0: no announcement waits. `numbers_wait_with` - 1: the member that will handle
-    /// the waiting announcements, unless another member becomes the registrar earlier. Both fields are accessed by
-    /// atomic_ref, because the stall monitor reads them.
+    /// These two fields are about announcements that wait for a slot number. The announcements wait until all members
+    /// have read the log up to `numbers_wait_for`, which is 0 if no announcement waits. Then the announcements are
+    /// handled by the member whose number is one less than `numbers_wait_with`, unless another member becomes the
+    /// registrar earlier. Both fields are accessed by atomic_ref, because the stall monitor reads them.
     std::uint64_t numbers_wait_for = 0;
     std::uint32_t numbers_wait_with = 0;
 };
@@ -573,8 +583,7 @@ public:
         return *at<Place<Atomics>>(offsets_.places, place_index(slot, rank, generation));
     }
     /// Returns the buffer for an input of `bytes` bytes that is sent with an announcement; null if the input is too
-    /// large. Even and odd generations have different buffers, because the buffers are written and read together with
-    /// the places (place_index()).
+    /// large. Like the places, the buffers differ for even and odd generations (see place_index()).
     [[nodiscard]] std::byte* payload(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation,
                                      std::uint64_t bytes) const {
         if (bytes <= kInlineBytes) {
@@ -585,8 +594,9 @@ public:
         }
         return memory_ + offsets_.payloads + place_index(slot, rank, generation) * extent_.payload_bytes;
     }
-    /// The splits of an alltoall or a scatter: one number per member. The rank writes them before it counts the
-    /// announcement, and all members read them after the call. Even and odd generations have different arrays.
+    /// The splits of an alltoall or a scatter: one number per member. The rank writes them before it counts its
+    /// announcement, and all members read them after they have read the call. Even and odd generations have different
+    /// arrays.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return at<std::int64_t>(offsets_.splits,
                                 place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));
@@ -633,9 +643,10 @@ public:
     }
 
 private:
-    /// Each member has two places per slot, for even and odd generations. Two are enough. A rank that announces
-    /// generation g + 2 has completed generation g + 1, so all members have announced g + 1. They announced g + 1 only
-    /// after they had read the places of g.
+    /// Each member has two places per slot: one for even and one for odd generations. Two are enough, because nobody
+    /// reads the place of generation g any more when a rank announces generation g + 2. This rank has completed
+    /// generation g + 1, so all members have announced g + 1. And each member announced g + 1 only after it had read
+    /// the places of g.
     ///
     /// In a set of two members, the members also swap their places every other generation. A rank then writes to cache
     /// lines that it has just read itself, so these lines are in its own core's cache. Without the swap, the rank would

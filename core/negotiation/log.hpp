@@ -13,13 +13,13 @@
 
 namespace rueda::core {
 
-/// The maximum number of entries in a batch, which limits the work of starting a batch. ResNet-50 has 161 tensors,
-/// BERT-large 398.
+/// The maximum number of entries in a batch. It limits the work of starting a batch. For comparison: ResNet-50 has 161
+/// tensors, BERT-large has 398.
 inline constexpr std::uint64_t kBatchEntries = 1024;
 
 /// The ordered list of calls, which is the same on every member. The list is a ring of entries in shared memory. A rank
-/// first *claims* a free entry, that is, reserves it, then writes it, and then publishes it. The word `sequence` of an
-/// entry shows which of these steps was the last one. docs/design/0001-negotiation.md explains why an append never
+/// first reserves a free entry (it *claims* the entry). Then it writes the entry, and then it publishes the entry. The
+/// entry's word `sequence` shows the last of these steps. docs/design/0001-negotiation.md explains why an append never
 /// blocks, and why the first entry of a batch can store the batch's end.
 ///
 /// Threads: any thread may append; only the thread that drives progress reads and closes batches.
@@ -38,15 +38,15 @@ public:
     };
     static constexpr std::uint64_t kOpen = 0;
     static constexpr std::uint64_t kNowhere =
-        ~std::uint64_t{0};  ///< no entry was free, which cannot happen if all ranks are correct
+        ~std::uint64_t{0};  ///< No entry was free. This cannot happen if all ranks are correct.
 
     /// `rank` is the rank that appends; reading does not use it.
     explicit Log(NegotiationMemory<Atomics> memory, std::uint32_t rank = 0) : memory_(memory), rank_(rank) {}
 
     /// Publishes `entry` at the end of the log and returns its position, or kNowhere. Call this under the rank's
-    /// enqueue lock (the mutex under which a rank announces). The caller passes `begins_batch_at` if it knows that a
-    /// batch begins at this position. If the entry gets exactly this position, the entry becomes a closed batch of its
-    /// own.
+    /// enqueue lock (the mutex under which a rank announces). If the caller knows that a batch begins at a certain
+    /// position, it passes this position as `begins_batch_at`. If the entry gets exactly this position, it becomes a
+    /// closed batch of its own.
     ///
     /// This function finds the end of the log by claiming the first free entry. A tail counter would be one more cache
     /// line that moves between the cores for every call. With a tail counter, a blocking allreduce of 4 bytes took 0.9
@@ -61,9 +61,10 @@ public:
             place.end.store(position + 1, std::memory_order_relaxed);  // this store may be relaxed, because the store
                                                                        // of `sequence` publishes `end`
         }
-        // This store is seq_cst. A thread that is about to sleep first stores in its attention word (base::Attention)
-        // that it sleeps, and then reads `sequence` in is_published(). This rank reads that attention word after this
-        // store. So either the thread sees this entry, or this rank sees that it must wake the thread.
+        // This store is seq_cst. A thread that is about to sleep first marks itself as asleep in its attention word
+        // (base::Attention), and then reads `sequence` in is_published(). This rank first stores `sequence`, and then
+        // reads the attention word. So either the thread sees this entry, or this rank sees that it must wake the
+        // thread.
         place.sequence.store(position + 1, std::memory_order_seq_cst);
         return position;
     }
@@ -90,8 +91,8 @@ public:
         return begin;
     }
 
-    /// Returns the first position, from `from` on, that no member has claimed. Searches at most one round of the ring.
-    /// `from` must not be after the end of the log.
+    /// Returns the first position at or after `from` that no member has claimed. Searches at most one round of the
+    /// ring. `from` must not be after the end of the log.
     [[nodiscard]] std::uint64_t end(std::uint64_t from) const {
         std::uint64_t position = from;
         while (round_of(memory_.entry(position).sequence.load(std::memory_order_relaxed)) > position &&
@@ -111,7 +112,7 @@ public:
     /// Whether an append found no free entry. This cannot happen if all ranks are correct.
     [[nodiscard]] bool is_damaged() const { return is_damaged_; }
 
-    /// Like end(from), where `from` is a position that this rank knows. All entries before this position are taken.
+    /// Like end(from), but begins at a position before which all entries are taken, as far as this rank knows.
     [[nodiscard]] std::uint64_t end() const {
         return end(std::max(memory_.cursor(rank_).position.load(std::memory_order_acquire), append_from_));
     }
@@ -133,16 +134,16 @@ public:
                 copy_once(place.uncounted)};
     }
 
-    /// Returns the kind and the slot of the entry at any position. A thread may call this even if its rank is already
-    /// past the position, so that another rank may overwrite the entry during the read. Returns nothing if the entry
-    /// was not published at this position both before and after the read.
+    /// Returns the kind and the slot of the entry at any position. A thread may call this even if its rank has already
+    /// read past the position. In this case another rank may overwrite the entry during the read. So this function
+    /// checks before and after the read that the entry is published at this position; otherwise it returns nothing.
     [[nodiscard]] std::optional<Entry> peek(std::uint64_t position) const {
         LogEntry<Atomics>& place = memory_.entry(position);
         if (!is_published(position)) {
             return std::nullopt;
         }
-        // These acquire loads pair with the release stores in write(). If they see values of an entry of a later round,
-        // the check below sees that a member has claimed that entry.
+        // These acquire loads pair with the release stores in write(). If the loads see values that belong to a later
+        // round of the ring, the check below sees that a member has claimed the entry again.
         const Entry entry{
             static_cast<EntryKind>(std::atomic_ref(place.kind).load(std::memory_order_acquire)),
             std::atomic_ref(place.slot).load(std::memory_order_acquire),
@@ -161,8 +162,8 @@ public:
         auto& end = memory_.entry(begin).end;
         std::uint64_t seen = end.load(std::memory_order_acquire);
         while (seen <= begin) {
-            // The exchange is a release, so a rank that reads the end in end_of_batch() also sees the entries that this
-            // rank saw published.
+            // The exchange is a release. So a rank that reads this end in end_of_batch() also sees that the entries of
+            // the batch are published.
             if (end.compare_exchange_strong(seen, proposed_end, std::memory_order_acq_rel, std::memory_order_acquire)) {
                 return proposed_end;
             }
@@ -170,20 +171,20 @@ public:
         return seen;
     }
 
-    /// Checks a batch's begin and end, which another process wrote.
+    /// Whether a batch can begin at `begin` and end at `end`. Another process wrote these numbers.
     [[nodiscard]] bool is_plausible_end(std::uint64_t begin, std::uint64_t end) const {
         return end > begin && end - begin <= memory_.extent().log_entries();
     }
 
 private:
-    /// `sequence` has this bit from the time when a member claims an entry until it publishes the entry. The bits below
-    /// it hold the number of the claiming member, and the lowest 56 bits hold the position + 1. With one entry every 50
-    /// ns, 2^56 positions last for more than a century.
+    /// A member sets this bit in `sequence` when it claims an entry, and clears it when it publishes the entry. The 7
+    /// bits below it hold the number of this member, and the lowest 56 bits hold the position + 1. With one entry every
+    /// 50 ns, 2^56 positions last for more than a century.
     static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
     static constexpr int kClaimantShift = 56;
     static_assert(base::kMaxLocalRanks <= 1 << (63 - kClaimantShift));
-    /// Returns the position + 1 for which the entry was last claimed or published; 0 if it was never claimed. An entry
-    /// of the ring is free for position p if this number is at most p.
+    /// Returns 1 + the position for which the entry was last claimed or published; 0 if it was never claimed. If this
+    /// number is at most p, the entry is free for position p.
     [[nodiscard]] static constexpr std::uint64_t round_of(std::uint64_t sequence) {
         return sequence & ((std::uint64_t{1} << kClaimantShift) - 1);
     }
@@ -194,8 +195,8 @@ private:
     /// Fills a claimed entry without publishing it.
     LogEntry<Atomics>& write(std::uint64_t position, const Entry& entry) const {
         LogEntry<Atomics>& place = memory_.entry(position);
-        // These release stores pair with the acquire loads in peek(), which may still read the entry of the previous
-        // round. A thread that sees the new values also sees that a member has claimed the entry.
+        // These release stores pair with the acquire loads in peek(). A thread in peek() may still be reading the entry
+        // of the previous round. If it sees the new values, it also sees that a member has claimed the entry.
         std::atomic_ref(place.kind).store(static_cast<std::uint32_t>(entry.kind), std::memory_order_release);
         std::atomic_ref(place.slot).store(entry.slot, std::memory_order_release);
         place.rank = entry.rank;
@@ -218,9 +219,8 @@ private:
         for (;; ++position) {
             auto& sequence = memory_.entry(position).sequence;
             // The load is an acquire, because all ranks must have read the entry's previous content before this rank
-            // overwrites the entry. Each rank announced a later operation after it had read this content. The member
-            // that appended the call of the later operation saw the announcements of all ranks, and this load sees that
-            // call.
+            // overwrites it. The load sees the call of a later operation. Each rank announced that operation only after
+            // it had read the content, and the call was appended only after all ranks had announced.
             std::uint64_t seen = sequence.load(std::memory_order_acquire);
             if (round_of(seen) <= position &&
                 sequence.compare_exchange_strong(seen, claim_of(position), std::memory_order_acq_rel,

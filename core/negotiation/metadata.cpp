@@ -36,9 +36,9 @@ const char* place_of(const Metadata& metadata) {
                                             : name_of(static_cast<DeviceType>(metadata.device));
 }
 
-/// Says who allocates the output. The tensors of two ranks may both be on a GPU, although only one of the ranks first
-/// exchanges the numbers of rows. This text then names the difference. The dtype and shape of an exchange are not those
-/// of the rank's tensor, so a comparison of them would mislead the user.
+/// Says who allocates the output. Errors name this difference if two ranks have tensors on a GPU, but only one of them
+/// first exchanges the numbers of rows. An exchange has a dtype and a shape of its own, so an error about them would
+/// mislead the user.
 const char* call_of(const Metadata& metadata) {
     return metadata.device == kRowsOfDevice ? "rueda.torch, after an exchange of the numbers of rows" : "the caller";
 }
@@ -95,8 +95,8 @@ std::string differing_values(const Field& field, std::span<const MetadataOfRanks
     return text;
 }
 
-/// Returns all fields about which ranks can disagree, except default values, for example "allreduce float32 [3, 4],
-/// sum".
+/// Returns a text with all fields about which ranks can disagree, except default values. Example: "allreduce float32
+/// [3, 4], sum".
 std::string description_of(const Metadata& metadata) {
     const auto operation = static_cast<collectives::Operation>(metadata.operation);
     std::string text = name_of(operation);
@@ -104,7 +104,8 @@ std::string description_of(const Metadata& metadata) {
         return text;
     }
     if (metadata.device == kRowsOfDevice) {
-        // dtype and shape are those of the exchange, and not those of the caller's tensor
+        // In an exchange of numbers of rows, `dtype` and `shape` are not those of the caller's tensor. So they are left
+        // out.
         return fmt::format("{} of a tensor on {}", text, place_of(metadata));
     }
     text += fmt::format(" {} {}", name_of(static_cast<DType>(metadata.dtype)), shape_text(metadata));
@@ -137,7 +138,7 @@ void rename_ranks(std::vector<MetadataOfRanks>& groups, std::span<const std::int
     }
 }
 
-/// The first field that differs; null if no field differs.
+/// Returns the first field that differs between the groups, or null if no field differs.
 const Field* differing_field(std::span<const MetadataOfRanks> groups) {
     const auto found = std::find_if(fields().begin(), fields().end(),
                                     [&](const Field& field) { return !differing_values(field, groups).empty(); });

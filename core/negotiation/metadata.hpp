@@ -38,8 +38,8 @@ struct Metadata {
 };
 static_assert(sizeof(Metadata) == 160 && std::is_trivially_copyable_v<Metadata>);
 
-/// A value of Metadata::device: the tensors are in the CPU's memory, and contain the numbers of rows of tensors on a
-/// device. The ranks exchange these numbers before PyTorch can allocate outputs on a GPU. An exchange never matches an
+/// A value of Metadata::device that marks an exchange: before PyTorch can allocate outputs on a GPU, the ranks exchange
+/// the numbers of rows of their tensors. The exchanged tensors are in the CPU's memory. An exchange never matches an
 /// operation on tensors of the CPU, so ranks that disagree about the device of a tensor get a mismatch.
 inline constexpr std::uint8_t kRowsOfDevice = 2;
 
@@ -54,10 +54,11 @@ inline constexpr std::uint8_t kRowsOfDevice = 2;
 /// A hash of all fields, for unnamed operations.
 [[nodiscard]] std::uint64_t signature_of(const Metadata& metadata);
 
-/// The size of the tensor in bytes. If the first dimension may differ between ranks, the size of one row.
+/// Returns the size of the tensor in bytes. If the first dimension may differ between ranks, returns the size of one
+/// row.
 [[nodiscard]] std::uint64_t bytes_of(const Metadata& metadata);
 
-/// The reduction that the metadata describe. The caller sets the divisor.
+/// Returns the reduction that the metadata describe. The caller must set the divisor of the result.
 [[nodiscard]] inline ops::Reduction reduction_of(const Metadata& metadata) {
     return {.dtype = static_cast<DType>(metadata.dtype),
             .op = static_cast<ReduceOp>(metadata.reduce_op),
@@ -74,12 +75,12 @@ inline constexpr std::uint8_t kRowsOfDevice = 2;
            metadata.reduce_op != static_cast<std::uint8_t>(ReduceOp::adasum);
 }
 
-/// Says which operations may share a batch. Operations with the same value may share one, but an operation with `alone`
-/// shares its batch with no other operation.
+/// Says which operations may share a batch: those with the same value. The exception is `alone`: such an operation is
+/// always a batch of its own.
 enum class Fusion : std::uint32_t {
     alone = 0,
     allreduces = 1,         ///< allreduces without adasum
-    adasums = 2,            ///< allreduces with adasum, which a task of another class executes
+    adasums = 2,            ///< allreduces with adasum; a task of another class executes them
     device_allreduces = 3,  ///< allreduces of tensors in device memory
 };
 [[nodiscard]] constexpr Fusion fusion_of(const Metadata& metadata) {

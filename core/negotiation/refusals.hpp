@@ -31,8 +31,8 @@ public:
 
     [[nodiscard]] bool empty() const { return memory_.header().refusals == 0; }
 
-    /// If another member was refused more often than `member`, refuses `member` too, counts this refusal, and returns
-    /// the number of slots at the first refusal. Otherwise returns nothing.
+    /// If another member was refused more often than `member`, this function refuses `member` too: it counts this
+    /// refusal, and returns the number of slots at the first refusal. Otherwise it returns nothing.
     std::optional<std::uint32_t> settle(const RefusalKey& key, std::uint32_t member) {
         const std::uint32_t bucket = find(key);
         const Refusal& refusal = memory_.refusal(bucket);
@@ -99,8 +99,8 @@ private:
         erase(bucket);
     }
 
-    /// Removes the entry in `gap`. Later entries of the same probe sequence move up, so that every probe still finds
-    /// its name.
+    /// Removes the entry in the bucket `gap`. Later entries of the same probe sequence move up, so that a search still
+    /// finds their names.
     void erase(std::uint32_t gap) {
         --memory_.header().refusals;
         std::uint32_t i = (gap + 1) & mask();

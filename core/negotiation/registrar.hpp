@@ -30,25 +30,26 @@ namespace rueda::core {
 class Superior {
 public:
     virtual ~Superior() = default;
-    /// All members of the host have announced `generation` (a use of `slot`). `changed`: some members announced
-    /// metadata that differ from those to which the slot is bound. Members announce nothing more in the slot until the
-    /// leader calls append_calls() or append_refusal().
+    /// Called when all members of the host have announced `generation` (a use of `slot`). `changed` is true if some
+    /// members announced metadata that differ from the metadata to which the slot is bound. The members announce
+    /// nothing more in the slot until the leader calls append_calls() or append_refusal().
     virtual Status complete(std::uint32_t slot, std::uint64_t generation, bool changed) = 0;
-    /// The slot no longer belongs to its name.
+    /// Called when the slot has lost its name.
     virtual void retired(std::uint32_t slot) = 0;
-    /// A member of this host has shut down. After the first shutdown on any host, the leader calls close_to_calls().
+    /// Called when a member of this host has shut down. After the first shutdown on any host, the leader calls
+    /// close_to_calls().
     virtual void shutting_down(std::uint32_t member) = 0;
-    /// All members of the host have shut down. After all hosts have reported this, the leader calls close().
+    /// Called when all members of the host have shut down. When all hosts have reported this, the leader calls close().
     virtual void closed() = 0;
-    /// All members of the host have joined, and none of them has a pending operation. After all hosts have reported
-    /// this, the leader calls end_joins().
+    /// Called when all members of the host have joined, and none of them has a pending operation. When all hosts have
+    /// reported this, the leader calls end_joins().
     virtual void settled() = 0;
 };
 
-/// The sequential part of the negotiation: gives slots to names, compares metadata, ends the set. A slot is *bound* to
-/// a name until the registrar *retires* the slot. A retired slot belongs to no name, and its number is used again
-/// later. The registrar is not a thread but a role. A rank that posts a request while no rank is the registrar takes
-/// the role until all requests are handled (docs/design/0001-negotiation.md, "The registrar").
+/// The sequential part of the negotiation: it gives slots to names, compares metadata, and ends the set. A slot is
+/// *bound* to a name until the registrar *retires* the slot. A retired slot belongs to no name, and its number is used
+/// again later. The registrar is not a thread but a role. If a rank posts a request while no rank is the registrar,
+/// this rank takes the role until all requests are handled (docs/design/0001-negotiation.md, "The registrar").
 ///
 /// Other processes write the data in the arena. The registrar therefore copies the data, checks the copy, and uses the
 /// copy.
@@ -62,12 +63,12 @@ public:
     using Memory = NegotiationMemory<Atomics>;
     using Record = MailboxRecord<Atomics>;
 
-    /// The registrar gets these functions and values from outside the arena.
+    /// What the registrar needs from outside the arena.
     struct Environment {
-        /// Asks whether the tables may use this many additional bytes of memory. The registrar calls this before it
-        /// first writes to the memory.
+        /// Asks whether the tables may use `bytes` more bytes of memory. The registrar calls this before it uses the
+        /// memory.
         std::function<Status(std::uint64_t bytes)> may_grow = [](std::uint64_t) { return Status(); };
-        /// The member's number in the job.
+        /// Returns the member's number in the job.
         std::function<std::int32_t(std::uint32_t member)> rank_of = [](std::uint32_t member) {
             return static_cast<std::int32_t>(member);
         };
@@ -82,8 +83,8 @@ public:
           leader_serves_(memory.extent().has_leader()),
           no_memory_(ErrorCode::resource_exhausted, "a rank has no memory left to say what went wrong") {}
 
-    /// Returns a free record of this rank's mailbox. Returns null if the mailbox is full; the caller must try again
-    /// after members have read more of the log. Also returns null if is_damaged().
+    /// Returns a free record of this rank's mailbox, or null. If the mailbox is full, the caller must try again after
+    /// members have read more of the log. The result is also null if is_damaged().
     [[nodiscard]] Record* next_record() {
         const auto& mailbox = memory_.mailbox(rank_);
         const std::uint64_t posted = mailbox.posted.load(std::memory_order_relaxed);
@@ -109,8 +110,8 @@ public:
         return full ? nullptr : &memory_.mailbox_record(rank_, posted);
     }
 
-    /// Whether this rank's mailbox or the log is in a state that this rank knows to be impossible. Only a faulty rank
-    /// can cause this.
+    /// Whether this rank has found an impossible state in its mailbox or in the log. Only a faulty rank can cause such
+    /// a state.
     [[nodiscard]] bool is_damaged() const { return is_damaged_ || log_.is_damaged(); }
     [[nodiscard]] Status damage() const {
         return failure(ErrorCode::internal,
@@ -118,9 +119,9 @@ public:
                        is_damaged_ ? "mailbox" : "log", environment_.rank_of(rank_));
     }
 
-    /// Publishes the record that next_record() returned. If no rank is the registrar, this rank handles all requests.
-    /// Returns the number of appended log entries. A failure must end the Runtime. Throws nothing, because other ranks
-    /// already see the record.
+    /// Publishes the record that next_record() returned. If no rank is the registrar, this rank becomes the registrar
+    /// and handles all requests. Returns the number of appended log entries. If the result is a failure, the caller
+    /// must end the Runtime. Throws nothing, because other ranks already see the record.
     Result<std::uint64_t> post() noexcept {
         auto& mailbox = memory_.mailbox(rank_);
         set_step(memory_, rank_, ProtocolStep::kPosting);
@@ -132,14 +133,14 @@ public:
     // registrar and appends to the log (docs/design/0002-several-hosts.md).
 
     void report_to(Superior& superior) { superior_ = &superior; }
-    /// Whether there are requests. The load is seq_cst, and pairs with the add in request(). This is the last check of
-    /// a leader before it sleeps. Either the leader sees the request, or the requesting rank sees that the leader
+    /// Whether there are requests. This is the last check of a leader before it sleeps. The load is seq_cst, and pairs
+    /// with the add in request(): either the leader sees the request, or the requesting rank sees that the leader
     /// sleeps and wakes it.
     [[nodiscard]] bool has_requests() const { return memory_.header().requests.load(std::memory_order_seq_cst) != 0; }
     /// Whether requests wait for the host's leader. If so, the caller must wake the leader.
     [[nodiscard]] bool waits_for_leader() const { return leader_serves_ && has_requests(); }
     /// Handles all requests; in a set with a leader, only the leader does this. Returns the number of appended log
-    /// entries. A failure must end the Runtime.
+    /// entries. If the result is a failure, the caller must end the Runtime.
     Result<std::uint64_t> serve() noexcept {
         appended_ = 0;
         return has_requests() || is_damaged() ? run_to_end() : Result<std::uint64_t>(std::uint64_t{0});
@@ -148,7 +149,7 @@ public:
     /// An operation that all ranks of the host have announced, and that the leader appends to the log.
     struct Call {
         std::uint32_t slot = kNoSlot;
-        bool changed = false;          ///< the value that the registrar passed to Superior::complete()
+        bool changed = false;          ///< the argument `changed` of Superior::complete() for this operation
         std::uint32_t attachment = 0;  ///< see LogEntry::attachment
         std::uint32_t uncounted = 0;   ///< see LogEntry::uncounted
     };
@@ -185,8 +186,8 @@ public:
         const bool named = slot >= memory_.extent().unnamed_slots;
         note_called(slot);
         if (named) {
-            // The state changes before the entry is appended, because a joined member looks for new names as soon as it
-            // has read the entry.
+            // The slot's state must change before the entry is appended, because a joined member looks for new names as
+            // soon as it has read the entry.
             set_state(slot, SlotState::retired);
         }
         const std::uint64_t position =
@@ -202,25 +203,26 @@ public:
     std::uint64_t append_wanted(std::uint32_t slot, std::uint32_t attachment) {
         return append({EntryKind::wanted, slot, 0, 0, Fusion::alone, 0, attachment}) + 1;
     }
-    /// Ends the joins. All ranks of the set have joined, `last` as the last one, and all announced operations have been
-    /// called. Returns the log position after the entry.
+    /// Ends the joins. Call this when all ranks of the set have joined, and all announced operations have been called.
+    /// `last` is the rank that joined last. Returns the log position after the entry.
     std::uint64_t end_joins(std::uint32_t last) {
         SetHeader<Atomics>& header = memory_.header();
-        // this store may be relaxed, because a member joins again only after it has read the entry below
+        // The store to `last_joined` may be relaxed, because a member joins again only after it has read the entry that
+        // is appended below.
         header.last_joined.store(0, std::memory_order_relaxed);
-        // This store is seq_cst, and pairs with is_away(). A joined member that sees an announcement checks this word,
-        // to know whether it must announce the operation too. An announcement that comes after this store counts as
-        // made after the join.
+        // The store to `joined` is seq_cst, and pairs with is_away(): a joined member that finds an announcement checks
+        // `joined`, to know whether it must announce the operation too. An announcement after this store counts as made
+        // after the join.
         header.joined.store(0, std::memory_order_seq_cst);
         std::atomic_ref(header.settled_members).store(0, std::memory_order_relaxed);
         return append({EntryKind::all_joined, kNoSlot, last}) + 1;
     }
-    /// Ends the calls of operations, because `rank` of the job has shut down. Operations that were not called before
-    /// will never be called.
+    /// Ends the calls of operations, because a rank has shut down; `rank` is its number in the job. Operations that
+    /// were not called before will never be called.
     void close_to_calls(std::int32_t rank) {
         SetHeader<Atomics>& header = memory_.header();
         header.closing = 1;
-        // this store may be relaxed, because the store to `shut_down` below publishes it
+        // The store to `first_shut_down` may be relaxed, because the store to `shut_down` below publishes it.
         header.first_shut_down.store(rank, std::memory_order_relaxed);
         header.shut_down.store(~std::uint64_t{0}, std::memory_order_release);
         append({EntryKind::closing});
@@ -231,7 +233,7 @@ public:
         memory_.header().closed = 1;
         append({EntryKind::closed});
     }
-    /// The log position up to which all members have read.
+    /// Returns the log position up to which all members have read.
     [[nodiscard]] std::uint64_t all_have_read() const {
         std::uint64_t position = ~std::uint64_t{0};
         for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
@@ -240,16 +242,16 @@ public:
         return position;
     }
 
-    /// The log position that all members must have read before this rank can continue; 0 if the rank does not wait. A
-    /// rank waits because its mailbox is full, or because a new name needs a slot number that members still use. Ranks
-    /// read the log even if they have no pending operation, but a sleeping rank must be woken to do so.
+    /// Returns the log position that all members must have read before this rank can continue; 0 if the rank does not
+    /// wait. A rank waits because its mailbox is full, or because a new name needs a slot number that members still
+    /// use. A member reads the log even if it has no pending operation, but if it sleeps, it must be woken first.
     [[nodiscard]] std::uint64_t waits_for_readers() const { return std::max(numbers_wait_for_, answers_wait_for_); }
 
     /// Whether announcements wait for a free slot number. If so, retry() must be called from time to time.
     [[nodiscard]] bool holds_announcements() const { return numbers_wait_for_ != 0; }
 
     /// Handles the waiting announcements if all members have read the log far enough. Returns the number of appended
-    /// log entries. A failure must end the Runtime.
+    /// log entries. If the result is a failure, the caller must end the Runtime.
     Result<std::uint64_t> retry() noexcept {
         if (numbers_wait_for_ == 0 || all_have_read() < numbers_wait_for_) {
             return std::uint64_t{0};
@@ -262,9 +264,10 @@ public:
 private:
     // The value of a removed entry in a name bucket. 0 means an empty bucket; other values are slot + 1.
     static constexpr std::uint32_t kTombstone = 0xFFFFFFFF;
-    // the number of slots that one reclaim() may retire; this limits how long a single announcement is delayed
+    // the maximum number of slots that one call of reclaim() retires; this limits how long one announcement is delayed
     static constexpr std::uint32_t kReclaimAtOnce = 16;
-    // the number of slots that one reclaim() checks in make_room(); this too limits how long an announcement is delayed
+    // The maximum number of slots that reclaim() checks when make_room() calls it. This limit, too, keeps the delay of
+    // an announcement short.
     static constexpr std::uint32_t kLookAtOnce = 128;
 
     enum class Handled { done, waits };
@@ -307,16 +310,17 @@ private:
         [[nodiscard]] bool has_splits() const {
             return collectives::has_splits(static_cast<collectives::Operation>(place.metadata.operation));
         }
-        /// The name in a valid announcement.
+        /// The name of the tensor. Valid only if the request is an announcement.
         [[nodiscard]] std::string_view name() const { return {text.data(), name_bytes}; }
     };
 
-    /// The caller must have set the step kPosting; this function ends that step.
+    /// Counts a new request, and handles all requests if this rank becomes the registrar. The caller must have called
+    /// set_step() with kPosting; this function ends that step.
     Result<std::uint64_t> request() noexcept {
         appended_ = 0;
         if (leader_serves_) {
-            // This add is seq_cst, and pairs with has_requests(). Either a leader about to sleep sees this request, or
-            // the caller sees that the leader sleeps and wakes it.
+            // This add is seq_cst, and pairs with has_requests(). Either a leader that is about to sleep sees this
+            // request, or the caller sees that the leader sleeps and wakes it.
             memory_.header().requests.fetch_add(1, std::memory_order_seq_cst);
         } else if (memory_.header().requests.fetch_add(1, std::memory_order_acq_rel) == 0) {
             return run_to_end();
@@ -339,14 +343,15 @@ private:
                 return damage();
             }
         } catch (const std::bad_alloc&) {
-            // Memory has run out. Only the text of a failure and a report to the leader allocate memory in run().
+            // Memory has run out. run() allocates memory only for the text of a failure, and for a report to the
+            // leader.
             return no_memory_;
         }
         return appended_;
     }
 
-    /// Handles all requests that are posted before `requests` is set back to 0. An announcement without a free slot
-    /// number waits until all members have read more of the log. The next registrar handles this announcement. If no
+    /// Handles all requests that are posted before `requests` is set back to 0. If no slot number is free for an
+    /// announcement, it waits until all members have read more of the log. The next registrar then handles it. If no
     /// other rank becomes the registrar, this rank handles it in retry().
     Status run() {
         auto& requests = memory_.header().requests;
@@ -361,8 +366,8 @@ private:
         return {};
     }
 
-    // await_readers() and tell_numbers_wait_for() write for the stall monitor. The release stores of these functions
-    // pair with the monitor's acquire loads in pending_tensors().
+    // await_readers() and tell_numbers_wait_for() store data for the stall monitor. Their release stores pair with the
+    // acquire loads of the monitor in pending_tensors().
 
     /// Records the log position that all members must read before this rank's mailbox has a free record.
     void await_readers(std::uint64_t position) {
@@ -397,10 +402,11 @@ private:
             Result<Handled> handled = handle(member, Request(record));
             RUEDA_RETURN_IF_FAILED(handled.status());
             if (handled.value() == Handled::waits) {
-                return {};  // the member's later records wait too, so that their order is kept
+                return {};  // the member's later requests must wait too, so that their order is kept
             }
             record.answered_before = answered_before_;
-            // this release store pairs with next_record(), which reads `taken` before `answered_before`
+            // The store to `taken` is a release, and pairs with next_record(), which reads `taken` before
+            // `answered_before`.
             mailbox.taken.store(++taken, std::memory_order_release);
         }
     }
@@ -434,15 +440,15 @@ private:
             answer({EntryKind::refused, kNoSlot, member, request.ticket});
             return Handled::done;
         }
-        // This check comes before find(): a slot with this name may belong to an operation that comes later than the
-        // refused operation.
+        // This check must come before find(), because a slot with this name may belong to a later operation than the
+        // refused one.
         if (const auto slots = settle_refusal(request.name(), member)) {
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, *slots});
             return Handled::done;
         }
         std::uint32_t slot = find(request.name(), request.name_hash);
-        // On one host, a joined member announces a name only after another rank of this host has announced it. In a set
-        // on several hosts, that other rank may be on another host, so the check is left out there.
+        // If a rank has joined, it announces a name only after another rank has announced it. On several hosts, the
+        // other rank may be on another host. So this check is only done in a set on one host.
         if (slot == kNoSlot && superior_ == nullptr && has_joined(request.place.flags)) {
             return failure(ErrorCode::internal,
                            "rank {} has joined, and announced '{}', which no other rank has announced", member,
@@ -470,7 +476,8 @@ private:
         }
         page.arrived |= bit;
         if (memory_.extent().call_sites != 0) {
-            // The call site is written before the announcement's data, whose stamp publishes both.
+            // The call site must be written first: the stamp that is written with the announcement's data publishes
+            // both.
             memory_.site(slot, member, 0).write(request.site);
         }
         memory_.place(slot, member, 0).write(request.place);
@@ -483,8 +490,8 @@ private:
         return Handled::done;
     }
 
-    /// Refuses an announcement for which no slot is free. The operation fails on each member when the member announces
-    /// the name. Other operations are not affected.
+    /// Refuses an announcement for which no slot is free. The operation then fails on each member as soon as the member
+    /// announces the name. Other operations are not affected.
     Result<Handled> refuse(std::uint32_t member, const Request& request) {
         const std::uint32_t slots = memory_.header().slot_limit;
         if (superior_ != nullptr) {
@@ -499,9 +506,9 @@ private:
         }
         const std::uint64_t position =
             answer({EntryKind::exhausted, kNoSlot, member, request.ticket, Fusion::alone, slots});
-        // After no idle slot was found, the search is skipped until the log has grown. The refusal adds an entry to the
-        // log, but makes no slot idle. So `nothing_idle_at`, the log position at which no idle slot was found, moves
-        // past this entry, and the next search is still skipped.
+        // The registrar skips the search for idle slots until the log has grown beyond `nothing_idle_at`. This refusal
+        // adds an entry to the log, but makes no slot idle. So `nothing_idle_at` moves past this entry, and the next
+        // search is skipped, too.
         std::uint64_t& nothing_idle_at = memory_.header().nothing_idle_at;
         nothing_idle_at += nothing_idle_at == position ? 1 : 0;
         return Handled::done;
@@ -511,7 +518,7 @@ private:
     /// for this host for ever (docs/design/0002-several-hosts.md, "When a host runs out of slots").
     Status out_of_slots(std::uint32_t member, std::string_view name, std::uint32_t slots) const {
         const std::uint32_t most = memory_.extent().slots;
-        // true if the setting allows more slots, but grow() could not get the memory for them
+        // True if the setting allows more slots, but grow() could not get memory for them.
         const bool may_be_more = slots < most;
         return failure(ErrorCode::resource_exhausted,
                        "rank {}, tensor '{}': all {} slots for tensor names of its host are taken by pending tensors, "
@@ -541,9 +548,9 @@ private:
         insert(slot);
     }
 
-    /// Clears the stamps that mark the announcements of an earlier use of the slot number, because the generations
-    /// start again at 0. The stall monitor sees the cleared stamps before it sees in the slot's label that the slot has
-    /// a new name.
+    /// Clears the stamps of all announcements that were made in an earlier use of the slot number, because the new
+    /// generations start at 0 again. The stall monitor sees the cleared stamps before it sees the new name in the
+    /// slot's label.
     void forget_stamps(std::uint32_t slot) {
         if (memory_.label(slot).state().use == 0) {
             return;  // the slot was never used
@@ -578,22 +585,22 @@ private:
         return {};
     }
 
-    /// Retires a slot with a mismatch or a similar error. The label changes before the entry is appended, because a
-    /// joined member looks for new names as soon as it has read the entry. The label gets its final state only after
-    /// the entry is appended, because the stall monitor must find the announcements until the entry is there.
+    /// Retires a slot whose first operation fails, for example with a mismatch. The label must change before the entry
+    /// is appended, because a joined member looks for new names as soon as it has read the entry. The label gets its
+    /// final state only after the append, because the stall monitor must find the announcements until the entry is
+    /// there.
     void end_first_sight(std::uint32_t slot, EntryKind kind) {
         memory_.record(slot).state = static_cast<std::uint32_t>(SlotState::retired);
         memory_.label(slot).set(SlotState::answering);
         retire(slot, append({kind, slot}));
     }
 
-    /// Handles the request of the member that announced last. Members post this request if some member's metadata
+    /// Handles a request of the member that announced last. This member posts the request if some member's metadata
     /// changed, if a member has joined, or if the tensor has no name. All members have announced the operation.
     Status resolve(std::uint32_t asking, const Request& request) {
         const std::uint32_t slot = request.slot;
         if (superior_ != nullptr && memory_.header().closing != 0) {
-            return {};  // all members had announced the operation, but close_to_calls() ended it with an error before
-                        // its call
+            return {};  // All members had announced the operation, but then close_to_calls() ended it with an error.
         }
         if (slot >= memory_.extent().slots ||
             memory_.record(slot).state != static_cast<std::uint32_t>(SlotState::bound)) {
@@ -631,18 +638,19 @@ private:
         if (named) {
             retire(slot, position);
         } else {
-            // the operation ended with an error, and counts as called
+            // The operation ended with an error. Its announcements count as called.
             memory_.arrivals(slot).called.store(arrivals, std::memory_order_release);
         }
         return {};
     }
 
-    /// Handles a report of `member`: all members have joined, and `member` has no pending operation. When all members
-    /// have reported this, every announced operation has ended, and the join ends (docs/design/0005-join.md).
+    /// Handles a report of `member`. It says that all members have joined, and that `member` has no pending operation.
+    /// When all members have reported this, every announced operation has ended. Then the join ends
+    /// (docs/design/0005-join.md).
     Status settle(std::uint32_t member) {
         SetHeader<Atomics>& header = memory_.header();
         if (header.closing != 0) {
-            return {};  // a *closing* entry has ended the joins already
+            return {};  // the *closing* entry in the log has already ended the joins
         }
         const std::uint64_t all = all_members(memory_.extent().members);
         // This acquire load pairs with the seq_cst stores of the members in set_joined().
@@ -760,11 +768,11 @@ private:
         }
         if (first) {
             header.closing = 1;
-            // this store may be relaxed, because the store to `shut_down` publishes it
+            // The store to `first_shut_down` may be relaxed, because the store to `shut_down` below publishes it.
             header.first_shut_down.store(environment_.rank_of(member), std::memory_order_relaxed);
         }
-        // Ranks read `shut_down` when they enqueue. If a rank reads it before this store, the rank's announcement comes
-        // too late: it is made in a retired slot, or the registrar refuses it.
+        // A rank reads `shut_down` before it announces. If a rank read it before the store below, its announcement
+        // comes too late: the rank announces in a retired slot, or the registrar refuses the announcement.
         header.shut_down.store(header.shut_down_members, std::memory_order_release);
         if (first) {
             append({EntryKind::closing});
@@ -788,8 +796,8 @@ private:
             const std::uint64_t word =
                 memory_.arrivals(slot).count.fetch_or(ArrivalCount::kRetired, std::memory_order_acq_rel);
             const std::uint64_t arrivals = ArrivalCount::arrivals(word);
-            // On several hosts, an operation may still lack its call although all ranks of this host have announced it.
-            // Such an operation fails too.
+            // In a set on several hosts, all ranks of this host may have announced an operation that was not called
+            // yet. Such an operation fails too.
             const bool uncalled =
                 superior_ != nullptr && arrivals != memory_.arrivals(slot).called.load(std::memory_order_relaxed);
             if (state == SlotState::first_sight || arrivals % memory_.extent().members != 0 || uncalled) {
@@ -844,7 +852,7 @@ private:
         }
         const std::uint32_t fresh = header.high_slot.load(std::memory_order_relaxed);
         RUEDA_RETURN_IF_FAILED(check_named(fresh));
-        // this store is a release, so a stall monitor that sees the new limit also sees the slot
+        // The store to `high_slot` is a release, so a stall monitor that sees the new value also sees the slot.
         header.high_slot.store(fresh + 1, std::memory_order_release);
         return fresh;
     }
@@ -871,7 +879,7 @@ private:
         return {};
     }
 
-    /// Slots from this number on were never used.
+    /// The lowest slot number that was never used. All higher numbers are unused too.
     [[nodiscard]] std::uint32_t high_slot() const {
         return std::min(memory_.header().high_slot.load(std::memory_order_relaxed), memory_.extent().slots);
     }
@@ -933,8 +941,8 @@ private:
         return {};
     }
 
-    /// Searches all bound slots, and retires the idle ones. When all slots are in use, this function runs for every new
-    /// name. It skips the search if the previous search found nothing and the log has not grown since.
+    /// Searches all bound slots, and retires those that are idle. When all slots are in use, the registrar calls this
+    /// function for every new name. To save time, the function does not search again before the log has grown.
     void reclaim_any() {
         SetHeader<Atomics>& header = memory_.header();
         if (const std::uint64_t tail = log_.end(); header.nothing_idle_at != tail) {
@@ -943,9 +951,9 @@ private:
         }
     }
 
-    /// Retires bound slots without pending operations. With `only_idle`, retires only slots whose operations were not
-    /// called for a long time: the number of log entries since the slot's last call is at least the number of slots.
-    /// Checks up to `most` slots; the next call continues after the last checked slot.
+    /// Retires bound slots without pending operations. If `only_idle` is true, it retires only slots that were not used
+    /// for a long time: since the last call in the slot, the log has grown by at least as many entries as there are
+    /// slots. Checks up to `most` slots; the next call continues after the last checked slot.
     void reclaim(bool only_idle, std::uint32_t most) {
         SetHeader<Atomics>& header = memory_.header();
         const std::uint32_t first = memory_.extent().unnamed_slots;
@@ -976,9 +984,9 @@ private:
     bool close_to_arrivals(std::uint32_t slot) {
         auto& count = memory_.arrivals(slot).count;
         std::uint64_t word = count.load(std::memory_order_acquire);
-        // `count` grows with each announcement. `called` grows only when the call is in the log. An operation that all
-        // members have announced, but that is not in the log, is still pending. The acquire load of `called` pairs with
-        // the release store in append_call().
+        // `count` grows with each announcement. `called` grows only when the call is in the log. So if they differ, an
+        // operation is pending: not all members have announced it, or its call is not in the log yet. The acquire load
+        // of `called` pairs with the release store in append_call().
         if (ArrivalCount::arrivals(word) != memory_.arrivals(slot).called.load(std::memory_order_acquire) ||
             ArrivalCount::any_changed(word) || ArrivalCount::is_retired(word)) {
             return false;
@@ -1002,9 +1010,9 @@ private:
             superior_->retired(slot);
         }
     }
-    /// All members have announced the operation of the slot. Marks their announcements as called, although the call is
-    /// appended only later. This order is safe only in sets with a leader, because in these sets the same thread
-    /// appends calls and retires slots.
+    /// Marks all announcements in the slot as called, although the call is appended only later. All members must have
+    /// announced the operation. This order is safe only in sets with a leader, because there the same thread appends
+    /// calls and retires slots.
     void note_called(std::uint32_t slot) {
         ArrivalWord<Atomics>& arrivals = memory_.arrivals(slot);
         arrivals.called.store(ArrivalCount::arrivals(arrivals.count.load(std::memory_order_acquire)),
@@ -1075,16 +1083,16 @@ private:
     Refusals<Atomics> refusals_;
     std::uint32_t rank_;
     Environment environment_;
-    bool leader_serves_;  // true if requests wait for the leader; in this case the posting member does not handle them
+    bool leader_serves_;  // true if the leader handles all requests, and the member that posts a request never does
     Superior* superior_ = nullptr;
     std::vector<typename Log<Atomics>::Entry> batch_;  // scratch space of append_calls()
-    Status no_memory_;                                 // the failure for lack of memory, allocated in advance
+    Status no_memory_;  // the error that is returned if memory runs out; it is allocated in advance
     bool is_damaged_ = false;
     std::uint64_t handed_back_ = 0;  // how many records of this rank's mailbox have become free again
     std::uint64_t answers_wait_for_ = 0;
     std::uint64_t numbers_wait_for_ = 0;
     std::uint64_t appended_ = 0;
-    // the log position after the entry that answers the request that is being handled
+    // the log position after the entry that answers the request in progress
     std::uint64_t answered_before_ = 0;
 };
 

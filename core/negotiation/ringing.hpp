@@ -10,8 +10,9 @@
 #include "core/negotiation/layout.hpp"
 
 /// Decides which sleeping threads a rank wakes after it has published something. The publication must be a seq_cst
-/// store. Either a thread that goes to sleep sees the publication, or these functions see that the thread sleeps.
-/// `attention_of(member)` returns the member's Attention, the word that says whether its thread sleeps. Threads: any.
+/// store: then either a thread that goes to sleep sees the publication, or these functions see that the thread sleeps.
+/// `attention_of` is a function that returns the Attention of a member, the word that says whether its thread sleeps.
+/// Threads: any.
 namespace rueda::core {
 
 /// Wakes the rank's sleeping thread, if there is one.
@@ -22,9 +23,9 @@ void ring_if_sleeping(Attention& attention) {
     }
 }
 
-/// Wakes all blocked callers, because their threads must read the log now. With `own_background`, also wakes the
-/// sleeping background thread of `rank`, because no other thread of that rank will read the log. The background threads
-/// of other ranks stay asleep; the rank that starts the batch wakes them.
+/// Wakes all threads that wait in a blocking call, because they must read the log now. If `own_background` is true,
+/// also wakes the sleeping background thread of `rank`, because no other thread of that rank will read the log. The
+/// background threads of other ranks stay asleep; the rank that starts the batch wakes them.
 template <class AttentionOf>
 void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_background, AttentionOf&& attention_of) {
     for (std::uint32_t member = 0; member < members; ++member) {

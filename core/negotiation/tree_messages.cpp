@@ -40,7 +40,7 @@ enum : std::uint16_t { kAnnouncedRows = 1, kAnnouncedJoined = 2, kAllAnnounced =
 
 constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
-/// The encoded length of an UpMessage with empty lists. An empty DownMessage is shorter.
+/// The encoded length of an UpMessage with empty lists. A DownMessage with empty lists is shorter.
 constexpr std::size_t kUpHeadBytes = 1 + kNumberBytes + 4 * kLengthBytes + 2 * sizeof(std::uint32_t);
 
 std::uint32_t length_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
@@ -490,7 +490,7 @@ private:
         }
     }
 
-    /// Parses the optional fields of a call that concern ranks that have joined.
+    /// Parses those optional fields of a call that are needed if some ranks have joined.
     void without_joined(Decision& decision, std::uint8_t flags) {
         if ((flags & kHasMetadata) != 0) {
             decision.metadata = metadata();
@@ -518,7 +518,8 @@ private:
     }
     [[nodiscard]] bool goes_on() const { return wrong_.empty() && in_.intact(); }
 
-    /// Keeps only the first error, because one missing byte causes further errors.
+    /// Records an error if `holds` is false. Keeps only the first error, because one missing byte causes further
+    /// errors.
     template <class... Args>
     void expect(bool holds, fmt::format_string<Args...> text, Args&&... args) {
         if (!holds && goes_on()) {
@@ -548,9 +549,9 @@ std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBy
 }  // namespace
 
 std::size_t most_message_bytes(std::uint32_t ranks) {
-    // The longest part of a message is an announcement. The longest announcement has a name and kMostClaims claims, of
-    // less than 200 bytes each. Each rank adds at most 8 bytes of rank ranges. A rank that is alone on its host also
-    // adds 16 bytes of first dimensions.
+    // The longest part of a message is an announcement. An announcement has at most a name and kMostClaims claims; a
+    // claim without its ranks takes less than 200 bytes. Each rank adds at most 8 bytes of rank ranges. A rank that is
+    // alone on its host also adds 16 bytes of first dimensions.
     constexpr std::size_t kLongestHead = 32 * 1024;
     constexpr std::size_t kPerRank = 24;
     constexpr std::size_t kLeast = 64 * 1024;

@@ -13,7 +13,7 @@
 #include "base/status.hpp"
 #include "core/negotiation/metadata.hpp"
 
-/// The messages between the leaders of the hosts (docs/design/0002-several-hosts.md). The bytes come from another
+/// The messages between the leaders of the hosts (docs/design/0002-several-hosts.md). A message comes from another
 /// process, so the parser checks everything that can be checked without the receiver's state.
 namespace rueda::core {
 
@@ -24,14 +24,15 @@ struct RankRange {
     [[nodiscard]] bool operator==(const RankRange&) const = default;
 };
 
-/// The metadata that some ranks announced for a tensor; empty if they are the metadata of the tensor's last call.
+/// The metadata that some ranks announced for a tensor. `metadata` is empty if these ranks announced the metadata of
+/// the tensor's last call.
 struct Claim {
     std::optional<Metadata> metadata;
     std::vector<RankRange> ranks;  ///< ascending, disjoint
 };
 
-/// The first dimensions of the tensors of a host's ranks, in the order of the ranks. Only for operations of variable
-/// size.
+/// For one host: the first dimensions of its ranks' tensors, in the order of the ranks. Used only for operations of
+/// variable size.
 struct HostRows {
     std::uint32_t host = 0;
     std::vector<std::int64_t> rows;
@@ -52,37 +53,38 @@ struct TensorKey {
 /// Tells a leader that all ranks of a host, or of a subtree of hosts, have announced a tensor.
 struct Announcement {
     TensorKey key;
-    std::vector<Claim> claims;   ///< the claims of all these ranks; empty if all their metadata equal
-                                 ///< the metadata of the last call
-    std::vector<HostRows> rows;  ///< the first dimensions, sorted by host; only for operations of variable size
-    /// Ranks that have joined and make no claim (docs/design/0005-join.md). Each such rank is either in `joined` or in
-    /// `uncounted`. Both lists are ascending.
+    /// The claims of all these ranks. Empty if all these ranks announced the metadata of the last call.
+    std::vector<Claim> claims;
+    std::vector<HostRows> rows;  ///< sorted by host; only for operations of variable size
+    /// `joined` and `uncounted` contain the ranks that have joined and make no claim (docs/design/0005-join.md). Each
+    /// of these ranks is in one of the two lists. Both lists are ascending.
     std::vector<RankRange> joined = {};
-    std::vector<RankRange> uncounted = {};  ///< ranks that have joined, and that an average does not count
+    std::vector<RankRange> uncounted = {};  ///< the joined ranks that an average does not count
 };
 
-/// A notification that some hosts no longer use an id that they had. `hosts` is the number of these hosts.
+/// Reports that some hosts no longer use an id. `hosts` is the number of these hosts.
 struct Release {
     std::uint64_t id = 0;
     std::uint32_t hosts = 0;
 };
 
-/// A message from a leader to its parent in the tree. The leader sends its next UpMessage only after a DownMessage has
-/// acknowledged the previous one.
+/// A message from a leader to its parent in the tree. The leader sends an UpMessage only after a DownMessage has
+/// acknowledged its previous UpMessage.
 struct UpMessage {
     std::uint64_t number = 0;       ///< counts from 1
     std::vector<Release> releases;  ///< processed before the announcements
-    /// For each host on which all ranks have joined, the rank that joined last. The receiver processes this list before
-    /// the announcements.
+    /// One rank for each host on which all ranks have joined: the rank that joined last. The receiver processes this
+    /// list before the announcements.
     std::vector<std::int32_t> joined;
     std::vector<Announcement> announcements;
     /// ranks that have shut down, in the order of their shutdowns
     std::vector<std::int32_t> shutting_down;
-    /// the number of hosts that have settled since the previous UpMessage. A host has settled when all its ranks have
-    /// joined, and none of them has a pending operation of its own.
+    /// How many hosts have settled since the previous UpMessage. A host has settled when all its ranks have joined, and
+    /// none of them has a pending operation of its own.
     std::uint32_t settled_hosts = 0;
-    std::uint32_t closed_hosts = 0;  ///< the number of hosts of this subtree on which the last rank has shut down since
-                                     ///< the previous UpMessage
+    /// How many hosts of this subtree were closed since the previous UpMessage. A host is closed when its last rank has
+    /// shut down.
+    std::uint32_t closed_hosts = 0;
 };
 
 enum class DecisionKind : std::uint8_t {
@@ -91,38 +93,40 @@ enum class DecisionKind : std::uint8_t {
     /// `rank` was the first to shut down; no operation is called after this decision
     closing = 3,
     closed = 4,        ///< all ranks have shut down; this is the last decision
-    forget = 5,        ///< no host uses `id` any more, so its name is forgotten
-    all_joined = 6,    ///< all ranks have joined (`rank` joined last), and no operation is pending; the join ends
+    forget = 5,        ///< no host uses `id` any more, so the leaders forget the name that belongs to it
+    all_joined = 6,    ///< all ranks have joined, and no operation is pending; the join ends; `rank` joined last
     lacks_joined = 7,  ///< the operation needs data of ranks that have joined; `text` lists them
-    wanted = 8,        ///< not a decision but a request: all ranks of this host have joined, and must announce the
-                       ///< operation too
-    /// all ranks announced the same operation, but it cannot be done; `text` gives the reason, `code` the kind of error
+    /// Not a decision but a request to a host on which all ranks have joined: its ranks must announce the operation,
+    /// too.
+    wanted = 8,
+    /// All ranks announced the same operation, but no rank can do it. `text` gives the reason, and `code` the kind of
+    /// error.
     impossible = 9,
 };
 
-/// The number in `Decision::rows` for a rank that has joined.
+/// The value in `Decision::rows` that stands for a rank that has joined.
 inline constexpr std::int64_t kJoinedRows = -1;
 
 /// A decision of the root. Every host gets the decisions in the same order. A host on which all ranks have joined also
 /// gets requests (kind `wanted`) between the decisions.
 struct Decision {
     DecisionKind kind = DecisionKind::call;
-    bool ends_batch = false;            ///< whether this is the last call of its batch; only for a call
-    std::uint64_t id = 0;               ///< the number of a named tensor; 0: the tensor never got a number
-    std::string name;                   ///< set only if some host announced the tensor by its name
+    bool ends_batch = false;            ///< only for a call: whether it is the last call of its batch
+    std::uint64_t id = 0;               ///< the id of a named tensor; 0 if the tensor never got an id
+    std::string name;                   ///< the name; empty unless some host announced the tensor by its name
     std::optional<std::uint64_t> call;  ///< the number of an operation without a name
     std::uint8_t operation = 0;         ///< for a call: collectives::Operation
     std::uint64_t bytes = 0;            ///< bytes_of(metadata); only for a call
-    /// The content depends on the decision. A call of an operation of variable size has the first dimension of each
-    /// rank's tensor. `disagreed` has the numbers of members of the groups that ranks announced under this name, each
-    /// number once.
+    /// The content depends on the decision. For a call of an operation of variable size, these are the first dimensions
+    /// of the ranks' tensors. For `disagreed`, these are the sizes of the groups that ranks announced under this name;
+    /// each size occurs once.
     std::vector<std::int64_t> rows;
     std::string text;                ///< the text of the error, for `disagreed`, `lacks_joined` and `impossible`
     ErrorCode code = ErrorCode::ok;  ///< a code for which is_refusal() is true; only for `impossible`
     std::int32_t rank = 0;           ///< for `closing` and `all_joined`
     std::uint32_t uncounted = 0;     ///< how many ranks an average does not count; only for a call
-    /// The metadata of a call. Set only if all ranks of some host have joined, because the ranks of that host may not
-    /// know the metadata.
+    /// The metadata of a call. It is present only if all ranks of some host have joined, because the ranks of that host
+    /// may not know the metadata.
     std::optional<Metadata> metadata;
 };
 
@@ -132,8 +136,8 @@ struct DownMessage {
     std::vector<Decision> decisions;
 };
 
-/// Sent to all neighbours in the tree when the job ends. A leader that receives its first AbortMessage passes the
-/// message on.
+/// A leader sends this to all its neighbours in the tree when the job ends. A leader that receives an AbortMessage for
+/// the first time passes it on.
 struct AbortMessage {
     std::int32_t code = 0;  ///< ErrorCode
     std::string text;
@@ -144,18 +148,18 @@ struct HeartbeatMessage {};
 
 using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage>;
 
-/// The maximum number of claims in an announcement; further claims are left out. This does no harm: two claims are
-/// already an error, and the claims that are kept are enough for its message.
+/// The maximum number of claims in an announcement. Further claims are left out, which does no harm: two different
+/// claims are already an error, and the kept claims are enough for the error message.
 inline constexpr std::size_t kMostClaims = 64;
-/// The longest text of a refusal or an abort, in bytes.
+/// The maximum length of the text of a refusal or an abort, in bytes.
 inline constexpr std::size_t kMostTextBytes = 4096;
 
-/// The maximum length of a message in a job with this many ranks. A receiver has a buffer of this size. A sender starts
-/// a new message if the next part would make the message longer than this.
+/// The maximum length of a message in a job with `ranks` ranks. A receiver has a buffer of this size. A sender starts a
+/// new message if the next part would not fit.
 [[nodiscard]] std::size_t most_message_bytes(std::uint32_t ranks);
 
-/// The encoded length of a message without content, and the length that each part adds. With these lengths, the writer
-/// of a message knows when the message is full.
+/// These functions and constants give the encoded length of a message without content, and the length that each part
+/// adds. With them, the writer of a message knows when the message is full.
 [[nodiscard]] std::size_t empty_message_bytes();
 [[nodiscard]] std::size_t encoded_bytes(const Announcement& announcement);
 [[nodiscard]] std::size_t encoded_bytes(const Decision& decision);
@@ -165,8 +169,8 @@ inline constexpr std::size_t kShuttingDownBytes = 4;
 
 /// Encodes a message. The text of an AbortMessage is cut to one line of at most kMostTextBytes.
 [[nodiscard]] std::vector<std::byte> encode(const TreeMessage& message);
-/// Parses a message. `ranks` and `hosts` are the sizes of the job. Returns Internal, with the reason, for bytes that no
-/// correct leader writes.
+/// Parses a message. `ranks` and `hosts` are the numbers of ranks and hosts of the job. Returns an Internal error, with
+/// the reason, if no correct leader writes these bytes.
 [[nodiscard]] Result<TreeMessage> parse_tree_message(std::span<const std::byte> bytes, std::uint32_t ranks,
                                                      std::uint32_t hosts);
 

@@ -24,7 +24,7 @@ std::string text_of(const TensorKey& key) {
     return key.name.empty() ? fmt::format("the tensor of id {}", key.id) : "tensor " + base::quote(key.name);
 }
 
-/// Adds the claim of `ranks`, which announced the metadata of the last call. Such a claim carries no metadata. Does
+/// Adds a claim of `ranks`: they announced the metadata of the last call, so the claim carries no metadata. Does
 /// nothing if `ranks` is empty.
 void merge_if_any(std::vector<Claim>& claims, std::vector<RankRange> ranks) {
     if (!ranks.empty()) {
@@ -65,11 +65,13 @@ TreeNode::TreeNode(Options options) : options_(std::move(options)) {
         root.batches_ahead = options_.batches_ahead;
         root_.emplace(std::move(root));
     }
-    options_.host_of = {};  // the node no longer needs this list, because the constructor has copied what the node uses
+    // The node no longer needs the list `host_of`, because the constructor has copied what the node uses.
+    options_.host_of = {};
 }
 
-/// Assigns every host of the subtree to this host or to one of its children. A host below a child belongs to the same
-/// child as the host's parent. Parents have lower numbers, so the loop has already assigned them.
+/// Assigns every host of the subtree to this host or to one of its children. If a host is below a child, it belongs to
+/// the same child as its own parent. A parent has a lower number than its children, so the loop has already assigned
+/// the parent.
 void TreeNode::find_contributors(const std::vector<std::int32_t>& host_of) {
     const std::vector<std::uint32_t> children = options_.shape.children(options_.host);
     children_.resize(children.size());
@@ -120,7 +122,7 @@ void TreeNode::executed(std::uint64_t batches) {
     }
 }
 
-/// Keeps the first failure as the node's status, and returns the node's status.
+/// Stores `status` as the node's status, unless the node has already failed. Returns the node's status.
 Status TreeNode::note(Status status) {
     if (failure_.is_ok()) {
         failure_ = std::move(status);
@@ -213,7 +215,7 @@ Status TreeNode::take_shutdown(std::int32_t rank, std::uint32_t contributor) {
         outbox_.shutting_down.push_back(rank);
         return {};
     }
-    draw_from_root();  // this first call collects the decisions that the root made before the shutdown
+    draw_from_root();  // The first draw_from_root() collects the decisions that the root made before the shutdown.
     root_->shut_down(rank);
     draw_from_root();
     return {};
@@ -292,10 +294,10 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Asks the contributors (this host, and each child with its subtree) that have joined to announce a tensor that other
-/// contributors have announced. The joined contributors get the request after all decisions that were made so far,
-/// because the other contributors knew these decisions when they announced the tensor. The request comes before the
-/// decision about the tensor.
+/// Asks contributors that have joined to announce a tensor that other contributors have announced. (A contributor is
+/// this host, or a child with its subtree.) The request comes after all decisions that were made so far, because the
+/// other contributors knew these decisions when they announced the tensor. The request comes before the decision about
+/// the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -313,8 +315,8 @@ void TreeNode::ask(const TensorKey& key, Entry& entry) {
             wanted_.push_back(std::move(wanted));
             continue;
         }
-        // If a host announced the tensor by its id, that host uses the id. The root keeps an id as long as a host uses
-        // it, so every contributor (this host, or a child with its subtree) knows the id.
+        // A host that announced the tensor by its id still uses the id. The root keeps an id as long as a host uses it.
+        // So every contributor (this host, or a child with its subtree) knows the id.
         wanted.decision.id = entry.id;
         wanted.decision.name = entry.id == 0 ? key.name : std::string();
         children_[contributor - 1].wanted.push_back(std::move(wanted));
@@ -330,7 +332,7 @@ std::optional<Decision> TreeNode::next_wanted() {
     return decision;
 }
 
-/// The root has ended the join. All later announcements come from hosts that know this.
+/// Called when the root has ended the join. All later announcements come from hosts that know that the join has ended.
 Status TreeNode::end_joins() {
     for (Contributor& contributor : contributors_) {
         if (!contributor.is_away() || contributor.settled_hosts != contributor.joined_hosts || !pending_.empty() ||
@@ -432,8 +434,8 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
     } else {
         entry.by_name = true;
     }
-    // An announcement without claims stands for the metadata of the last call. If other announcements of the tensor
-    // have claims, this announcement must be turned into a claim too.
+    // An announcement without claims stands for the metadata of the last call. If another announcement of the tensor
+    // has claims, this one must be turned into a claim too.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
             merge_if_any(entry.claims, active_of(entry, before));
@@ -460,7 +462,8 @@ std::vector<RankRange> TreeNode::active_of(const Entry& entry, std::uint32_t con
     return without(without(contributors_[contributor].ranks, entry.joined), entry.uncounted);
 }
 
-/// Reports that the whole subtree has announced the tensor: to the parent, or on the root to the TreeRoot.
+/// Reports that the whole subtree has announced the tensor. A node reports this to its parent; the root reports it to
+/// the TreeRoot.
 Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     Announcement whole;
     if (key.call) {
@@ -544,7 +547,7 @@ Status TreeNode::learn(const Decision& decision) {
     return {};
 }
 
-/// The root makes no further decision about pending tensors, so the node drops everything that is pending.
+/// Called when the root makes no further decision about pending tensors. So the node drops everything that is pending.
 void TreeNode::begin_closing() {
     closing_ = true;
     pending_.clear();
@@ -617,9 +620,9 @@ std::optional<TreeMessage> TreeNode::message_up() {
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
-    // The parts of the message are added in a fixed order. A part is added only if the part before it is complete. An
-    // announcement is therefore never sent before an earlier release or an earlier join. A shutdown is never sent
-    // before earlier announcements.
+    // The parts of the message are added in a fixed order. A part is added only if all parts before it were added
+    // completely. So an announcement is never sent before an earlier release or an earlier join, and a shutdown is
+    // never sent before earlier announcements.
     const auto fits = [&room](std::size_t bytes) {
         const bool enough = bytes <= room;
         room = enough ? room - bytes : 0;
@@ -682,7 +685,8 @@ std::optional<TreeMessage> TreeNode::message_down(Child& child) {
 std::vector<TreeNode::Pending> TreeNode::pending() const {
     std::map<std::uint64_t, Pending> in_order;
     const auto add = [&](const std::string& name, const Entry& entry) {
-        // an entry without contributors exists only because this subtree was asked to announce the tensor
+        // An entry without contributors is left out: this subtree was asked to announce the tensor, but nobody in it
+        // has announced the tensor yet.
         if (!entry.who.empty()) {
             in_order.emplace(entry.order, pending_of(name, entry));
         }

@@ -38,11 +38,12 @@ public:
         std::uint32_t host = 0;
         TreeShape shape;
         std::vector<std::int32_t> host_of;  ///< for each rank: its host
-        /// indexed by rank of the set: the rank's number in the job, which error messages show; empty if the numbers
-        /// are the same
+        /// For each rank of the set: its number in the job, which error messages show. Empty if the numbers are the
+        /// same.
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
-        /// while this many batches are decided and not yet executed, the root decides no further batch
+        /// The maximum number of batches that are decided, but not executed yet. While so many batches wait, the root
+        /// decides no further batch.
         std::uint32_t batches_ahead = 2;
     };
     explicit TreeNode(Options options);
@@ -50,9 +51,9 @@ public:
     /// Reports that all ranks of the host have announced a tensor. Call this only after next_decision() has returned
     /// the previous decision about the same tensor.
     void announce(Announcement announcement);
-    /// Reports that the host stops using the id, and will next announce the tensor by its name. No announcement of this
-    /// tensor may be pending. A later call of the tensor gives the id to all hosts again; a refusal of the tensor does
-    /// not.
+    /// Reports that the host stops using the id. For its next announcement, the host will use the name of the tensor.
+    /// No announcement of this tensor may be pending. A later call of the tensor gives the id to all hosts again. A
+    /// refusal of the tensor does not.
     void release(std::uint64_t id);
     void shut_down(std::int32_t rank);
     /// Reports that all ranks of the host have shut down.
@@ -62,12 +63,13 @@ public:
     void join(std::int32_t rank);
     /// Reports that no rank of the host has a pending operation of its own. Call this after join().
     void settle();
-    /// Only on the root: reports how many of the batches that next_decision() has returned so far are executed.
+    /// Call this only on the root. Reports how many batches were executed, of those that next_decision() has returned
+    /// so far.
     void executed(std::uint64_t batches);
 
-    /// Handles a message from the parent or from a child. Fails with Internal if no correct leader sends such a
-    /// message; in this case the job must end. For an AbortMessage, fails with Aborted and the message's text.
-    /// Heartbeats have no effect.
+    /// Handles a message from the parent or from a child. Heartbeats have no effect. If no correct leader sends such a
+    /// message, the result is an Internal error, and the job must end. For an AbortMessage, the result is an Aborted
+    /// error with the text of the message.
     [[nodiscard]] Status receive(std::uint32_t from_host, const TreeMessage& message);
     /// Returns the message to send to a neighbour now, if any. Call this again after the message was sent.
     [[nodiscard]] std::optional<TreeMessage> next_message(std::uint32_t to_host);
@@ -77,14 +79,14 @@ public:
     /// and next_decision() returns nothing.
     [[nodiscard]] const Status& status() const { return failure_; }
 
-    /// Returns the next decision for this host, in order. The calls of a batch follow each other without other
-    /// decisions in between. A decision of kind `wanted` contains a name or a call number.
+    /// Returns the next decision for this host, in order. No other decision comes between the calls of a batch. A
+    /// decision of kind `wanted` contains a name or a call number.
     [[nodiscard]] std::optional<Decision> next_decision();
 
-    /// A tensor that this host or its subtree has announced, and on which the root has not decided yet. Stall reports
-    /// show such tensors. `missing_hosts` are the hosts that have not announced it. If a child has not announced the
-    /// tensor, all hosts of the child's subtree are listed, because only the child knows which of these hosts have
-    /// announced it.
+    /// A tensor that this host or its subtree has announced, but the root has not decided on yet. Stall reports show
+    /// such tensors. `missing_hosts` are the hosts that have not announced the tensor. If a child has not announced it,
+    /// `missing_hosts` contains all hosts of the child's subtree, because only the child knows which of them are
+    /// missing.
     struct Pending {
         std::string name;  ///< "" if the operation has no name
         std::vector<std::uint32_t> missing_hosts;
@@ -96,25 +98,26 @@ private:
     struct Contributor {
         std::vector<std::uint32_t> hosts;  ///< ascending
         std::vector<RankRange> ranks;      ///< a result of united()
-        std::uint64_t joined_hosts = 0;    ///< the number of the contributor's hosts on which all ranks have joined
+        std::uint64_t joined_hosts = 0;    ///< on how many of these hosts all ranks have joined
         std::uint64_t settled_hosts = 0;
         [[nodiscard]] bool is_away() const { return joined_hosts == hosts.size(); }
     };
-    /// A tensor that some contributor has announced and the root has not decided on.
+    /// A tensor that some contributor has announced, but the root has not decided on yet.
     struct Entry {
-        std::uint64_t order = 0;         ///< entries are numbered in the order in which they were created; the first
-                                         ///< announcement of a tensor creates its entry
+        /// The number of this entry, in the order in which entries were created. The first announcement of a tensor
+        /// creates its entry.
+        std::uint64_t order = 0;
         std::vector<std::uint32_t> who;  ///< contributors, in the order in which they announced the tensor
         bool by_name = false;            ///< whether some contributor announced the tensor by its name
         std::uint64_t id = 0;            ///< the tensor's id, if some contributor announced by id
         std::vector<Claim> claims;       ///< the claims of the contributors; empty while no contributor has made one
         std::vector<HostRows> rows;
-        std::vector<RankRange> joined;     ///< `joined` and `uncounted` are results of united()
-        std::vector<RankRange> uncounted;  ///< each joined rank is either in `joined` or in `uncounted`
+        std::vector<RankRange> joined;     ///< a result of united(), like `uncounted`
+        std::vector<RankRange> uncounted;  ///< each rank that has joined is in `joined` or in `uncounted`, not in both
         std::vector<std::uint32_t> asked;  ///< contributors that were asked to announce the tensor
     };
-    /// A request to one contributor to announce a tensor. The request is sent after all decisions whose positions are
-    /// lower than `position`.
+    /// A request to one contributor to announce a tensor. It is sent when all decisions at positions below `position`
+    /// were sent.
     struct Wanted {
         std::uint64_t position = 0;
         Decision decision;
@@ -122,11 +125,12 @@ private:
     struct Child {
         std::uint64_t taken = 0;         ///< number of the child's last message
         std::uint64_t acknowledged = 0;  ///< number of the child's last acknowledged message
-        std::uint64_t sent = 0;          ///< the position up to which decisions were sent to the child
+        std::uint64_t sent = 0;          ///< all decisions before this position were sent to the child
         std::uint64_t closed_hosts = 0;
         std::deque<Wanted> wanted;
     };
-    /// The content of the next message to the parent. The next message is sent after the previous one was acknowledged.
+    /// What the next message to the parent will contain. The node sends it when the parent has acknowledged the
+    /// previous message.
     struct Outbox {
         std::map<std::uint64_t, std::uint32_t> releases;  ///< number of hosts, by id
         std::deque<Announcement> announcements;
@@ -181,7 +185,7 @@ private:
     std::size_t most_bytes_ = 0;                            ///< maximum length of a message
     std::vector<Contributor> contributors_;                 ///< this host, then its children in order
     std::vector<std::uint32_t> contributor_of_;             ///< for each host: its contributor
-    std::vector<std::uint32_t> ranks_on_;                   ///< indexed by host: the number of the host's ranks
+    std::vector<std::uint32_t> ranks_on_;                   ///< for each host: the number of its ranks
     std::optional<TreeRoot> root_;                          ///< only on the root
     std::unordered_map<std::uint64_t, std::string> names_;  ///< by id
     std::unordered_map<std::string, Entry> pending_;
@@ -194,8 +198,8 @@ private:
 
     std::deque<Decision> decisions_;    ///< decisions that this host or some child has not received yet
     std::uint64_t first_decision_ = 0;  ///< position of decisions_.front()
-    /// the decisions before this position contain only whole batches; a batch that has not arrived completely comes
-    /// after this position
+    /// All batches before this position have arrived completely. A batch that has arrived only in part begins at or
+    /// after this position.
     std::uint64_t whole_ = 0;
     std::uint64_t handed_out_ = 0;
     bool within_batch_ = false;  ///< true if this host has received only a part of a batch

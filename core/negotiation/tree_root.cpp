@@ -22,7 +22,7 @@ std::vector<RankRange> joined_in(const Announcement& announcement) {
     return united(std::move(joined));
 }
 
-/// The number of an operation without a name, counted from 1, for texts; 0 if the operation has a name.
+/// Returns the number of an operation without a name for use in texts, counted from 1; 0 if the operation has a name.
 std::uint64_t number_of_call(const TensorKey& key) { return key.call ? *key.call + 1 : 0; }
 
 }  // namespace
@@ -131,7 +131,7 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     return {};
 }
 
-/// Returns the numbers of members of the groups that ranks announced under this name, each number once.
+/// Returns the sizes of the groups that ranks announced under this name; each size occurs once.
 std::vector<std::int64_t> TreeRoot::sizes_of_groups(const Announcement& announcement,
                                                     const std::optional<Metadata>& last_called) const {
     std::vector<RankRange> of_groups;
@@ -259,8 +259,8 @@ Status TreeRoot::close(std::uint32_t hosts) {
     return {};
 }
 
-/// A host that has settled has no pending operation and announces nothing more. When all hosts have settled, nothing is
-/// pending.
+/// Counts `hosts` more hosts that have settled: they have no pending operation, and announce nothing more. When all
+/// hosts have settled, nothing is pending, and the join ends.
 Status TreeRoot::settle(std::uint32_t hosts) {
     settled_hosts_ += hosts;
     if (settled_hosts_ > options_.ranks_of_host.size()) {
@@ -277,7 +277,7 @@ Status TreeRoot::settle(std::uint32_t hosts) {
     return {};
 }
 
-// The limits of a batch are the same as on one host (core/negotiation/batch_end.hpp).
+// Uses the same limits of a batch as the negotiation on one host (core/negotiation/batch_end.hpp).
 void TreeRoot::join_batch(Decision call, Fusion fusion) {
     if (fusion != batch_fusion_ || batch_bytes_ + call.bytes > options_.fusion_threshold_bytes) {
         end_batch();

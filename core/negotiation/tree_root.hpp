@@ -13,55 +13,55 @@
 
 namespace rueda::core {
 
-/// The additional work of the root's node: compares claims, assigns ids, forms batches, and puts all decisions in one
-/// order. The class uses no clock, no thread and no socket. See docs/design/0002-several-hosts.md.
+/// The work that only the root's node does: it compares claims, assigns ids, forms batches, and puts all decisions in
+/// one order. The class uses no clock, no thread and no socket. See docs/design/0002-several-hosts.md.
 ///
 /// Threads: one at a time.
 class TreeRoot {
 public:
     struct Options {
-        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< indexed by host: the host's ranks in ascending order
+        std::vector<std::vector<std::int32_t>> ranks_of_host;  ///< for each host: its ranks in ascending order
         std::uint32_t ranks = 0;
-        /// indexed by rank of the set: the rank's number in the job, which error messages show; empty if the numbers
-        /// are the same
+        /// For each rank of the set: its number in the job, which error messages show. Empty if the numbers are the
+        /// same.
         std::vector<std::int32_t> job_ranks;
         std::uint64_t fusion_threshold_bytes = 0;
         std::uint32_t batches_ahead = 2;
     };
     explicit TreeRoot(Options options) : options_(std::move(options)) {}
 
-    /// Handles a tensor that all ranks of all hosts have announced. The key is the id if all hosts used the id,
-    /// otherwise the name. The caller has checked that the claims and first dimensions belong to the hosts that sent
-    /// them.
+    /// Handles a tensor that all ranks of all hosts have announced. The key of `announcement` is the id if all hosts
+    /// used the id, otherwise the name. The caller must have checked that the claims and first dimensions belong to the
+    /// hosts that sent them.
     [[nodiscard]] Status complete(Announcement announcement);
-    /// Records that some hosts no longer use an id. `pending`: a host has already announced the tensor again, by its
-    /// name.
+    /// Records that some hosts no longer use an id. `pending` is true if a host has already announced the tensor again,
+    /// by its name.
     [[nodiscard]] Status release(const Release& release, bool pending);
     /// Records that a rank has shut down. After the first shutdown, no operation is called any more.
     void shut_down(std::int32_t rank);
     [[nodiscard]] Status close(std::uint32_t hosts);
     /// Records that all ranks of a host have joined; `rank` joined last.
     void join(std::int32_t rank) { last_joined_ = rank; }
-    /// Adds to the number of hosts that have settled. A host has settled when all its ranks have joined and none of
-    /// them has a pending operation. When all hosts have settled, the join ends.
+    /// Counts `hosts` more hosts that have settled. A host has settled when all its ranks have joined and none of them
+    /// has a pending operation. When all hosts have settled, the join ends.
     [[nodiscard]] Status settle(std::uint32_t hosts);
     /// Sets the number of executed batches, counted since the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
-    /// Returns the new decisions, in order. Also closes the open batch (the batch that may still grow) and calls it, if
-    /// fewer than `batches_ahead` batches wait for their execution.
+    /// Returns the new decisions, in order. If fewer than `batches_ahead` batches wait for their execution, this
+    /// function also closes the open batch (the batch that may still grow) and calls it.
     [[nodiscard]] std::vector<Decision> take_decisions();
 
 private:
-    /// A name that has an id.
+    /// What the root knows about a name that has an id.
     struct Name {
         std::string name;
         std::optional<Metadata> last_called;
-        /// hosts that released the id since the last call; a call gives the id to all hosts again
+        /// How many hosts released the id since the last call. A call gives the id to all hosts again.
         std::uint32_t released_hosts = 0;
     };
 
-    /// The id of the tensor; 0: none.
+    /// Returns the id of the tensor, or 0 if it has none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
     /// `kind` is `disagreed`, `impossible` or `lacks_joined`. `groups` is the result of sizes_of_groups() for

@@ -17,10 +17,11 @@ using collectives::Operation;
 
 namespace {
 
-// this number and all larger numbers stand for places in NCCL's memory; kPartlyInNcclMemory is smaller than all of them
+// If place_of() returns at least this number, all tensors of the operation are in NCCL's memory. kPartlyInNcclMemory is
+// smaller than this number.
 constexpr std::uint64_t kInNcclMemory = 2;
 
-/// Whether NVLink SHARP may do the operation. NVLink SHARP needs the same offsets in the registered memory of all
+/// Whether the operation could run on NVLink SHARP. NVLink SHARP needs the same offsets in the registered memory of all
 /// members (NCCL User Guide, "User Buffer Registration").
 bool needs_same_offsets(Operation operation) {
     return operation == Operation::allreduce || operation == Operation::allgather ||
@@ -31,8 +32,8 @@ std::uint64_t offset_in(const DeviceMemoryPtr& memory, const std::byte* address)
     return memory == nullptr ? 0 : static_cast<std::uint64_t>(address - memory->begin);
 }
 
-/// Mixes two offsets into one number. Two different pairs of offsets get the same number only with a probability of
-/// 2^-62.
+/// Combines two offsets into one number. The probability that two different pairs of offsets get the same number is
+/// only 2^-62.
 std::uint64_t number_of_offsets(std::uint64_t input, std::uint64_t output) {
     constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 divided by the golden ratio
     const std::uint64_t mixed = ((input * kOdd) ^ (input >> 29U)) + output;
@@ -40,7 +41,7 @@ std::uint64_t number_of_offsets(std::uint64_t input, std::uint64_t output) {
     return std::max(number, kInNcclMemory);
 }
 
-/// If an address is null, the operation does not use it, so it is ignored.
+/// Returns a number that says where the tensors are. A null address is ignored, because the operation does not use it.
 std::uint64_t place_of(const Request& request, const DeviceMemoryPtr& input, const DeviceMemoryPtr& output) {
     const auto is_in_nccl_memory = [](const DeviceMemoryPtr& memory) {
         return memory != nullptr && memory->is_from_nccl;

@@ -31,9 +31,9 @@ void add(std::vector<Extent>& extents, const rueda_tensor& tensor, std::size_t m
     }
 }
 
-/// Helps to find overlaps in a list of extents that is sorted by where the extents begin. Of the extents so far, this
-/// class keeps two. Extent A is the one that ends last. Extent B ends last among the extents of all members except A's
-/// member. The next extent is compared only with A and B. It overlaps an earlier extent of another member if A or B
+/// Helps to find overlaps in a list of extents that is sorted by their beginnings. It keeps only two of the extents so
+/// far: extent A ends last of all, and extent B ends last among the extents of the other members. It is enough to
+/// compare the next extent with A and B. If the next extent overlaps any earlier extent of another member, A or B also
 /// belongs to another member and ends after the beginning of the next extent.
 class Furthest {
 public:

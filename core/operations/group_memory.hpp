@@ -9,15 +9,16 @@
 
 namespace rueda::core {
 
-/// Two members of a group, counted from 0. One of them writes to memory that the other member reads or writes.
+/// Two members of a group that are in conflict: one of them writes to memory that the other one reads or writes. The
+/// numbers count from 0.
 struct MembersInConflict {
     std::size_t first = 0;
     std::size_t second = 0;
 };
 
-/// Finds two members in conflict. The members of a group are executed in any order and in parts, so no member may write
-/// to another member's memory. Inputs may overlap each other. The tensors must have been checked. `out` may be null if
-/// Rueda allocates the outputs.
+/// Finds two members in conflict. The members of a group may be executed in any order and in parts. So no member may
+/// write to memory that another member uses. Inputs may overlap each other. The tensors must have been checked. `out`
+/// may be null if Rueda allocates the outputs.
 [[nodiscard]] std::optional<MembersInConflict> find_members_in_conflict(const rueda_tensor* in, const rueda_tensor* out,
                                                                         std::size_t count);
 

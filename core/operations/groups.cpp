@@ -20,8 +20,8 @@ void make_count(std::size_t count, std::int32_t process_set, Request& request) {
     request.metadata.process_set = process_set;
     request.metadata.ndim = 1;
     request.metadata.shape[0] =
-        // The number of members is announced as the first dimension of the operation. This dimension may differ between
-        // ranks, and every rank learns the first dimensions of all ranks.
+        // The number of members is announced as the first dimension of the operation: the first dimension may differ
+        // between ranks, and every rank learns the first dimensions of all ranks.
         Metadata::kAnyExtent;
     request.first_dimension = static_cast<std::int64_t>(count);
 }

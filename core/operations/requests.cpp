@@ -45,8 +45,8 @@ Status count_elements(const rueda_tensor& tensor, const char* which, std::uint64
                          which, shape_text(extents));
 }
 
-/// Counts the elements of one row. The extents must have been checked. A tensor without rows needs no memory, but its
-/// row shape must be possible, because other ranks may have rows of this shape.
+/// Counts the elements of one row. Fails if no memory can hold so many elements, even if this tensor has no rows,
+/// because other ranks may have rows of this shape. The extents must have been checked.
 Status count_row(const rueda_tensor& tensor, std::uint64_t& count) {
     const std::span extents(tensor.shape, static_cast<std::size_t>(tensor.ndim));
     const std::optional<std::uint64_t> counted = detail::count_of_elements(extents.subspan(1));
@@ -113,7 +113,8 @@ void describe(Operation operation, const rueda_tensor& tensor, Metadata& metadat
     }
 }
 
-/// Copies the compression. note_refusal() checks later whether the operation supports it.
+/// Copies the compression from the options. This function does not check whether the operation supports it;
+/// note_refusal() does this later.
 Status take_compression(const rueda_options& options, Request& request) {
     if (options.compression < RUEDA_COMPRESSION_NONE || options.compression > RUEDA_COMPRESSION_BF16) {
         return failure(ErrorCode::invalid_argument, "the compression is {}; expected 0 to 2 (rueda_compression)",
@@ -124,11 +125,11 @@ Status take_compression(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// With this index, a device of type RUEDA_CPU means kRowsOfDevice. Only python/native/operations.cpp uses it. No
-/// program passes this value by accident, in contrast to -1, the index that PyTorch gives the CPU.
+/// A device of type RUEDA_CPU with this index means kRowsOfDevice. Only python/native/operations.cpp uses this index.
+/// No program passes it by accident. The index is not -1, because PyTorch gives the CPU this index.
 constexpr std::int32_t kRowsOfDeviceIndex = std::numeric_limits<std::int32_t>::min();
 
-/// Copies the information on which device the tensors are. The caller of make_…() adds Request::device.
+/// Copies the tensors' device from the options to the metadata. The caller of make_…() adds Request::device.
 Status take_device(const rueda_options& options, Metadata& metadata) {
     if (options.device == nullptr) [[likely]] {
         return {};
@@ -148,15 +149,15 @@ Status take_device(const rueda_options& options, Metadata& metadata) {
     return {};
 }
 
-/// Whether the options of an operation mean kRowsOfDevice.
+/// Whether the options say that the operation is an exchange of numbers of rows (kRowsOfDevice).
 bool exchanges_rows(Operation operation, const rueda_options& options) {
     return (operation == Operation::allgather || operation == Operation::alltoall) && options.device != nullptr &&
            options.device->type == RUEDA_CPU && options.device->index == kRowsOfDeviceIndex &&
            options.device->stream == nullptr;
 }
 
-/// Call this when the metadata is complete. Returns true if the operation is impossible. In this case the request keeps
-/// no data, because it is announced only to be refused.
+/// Call this when the metadata is complete. If the operation is impossible, marks the request as refused and returns
+/// true. Such a request needs no data: it is announced only to be refused.
 bool note_refusal(Request& request) {
     if (is_possible(request.metadata)) [[likely]] {
         return false;
@@ -207,7 +208,8 @@ Status take_reduction(const rueda_options& options, Metadata& metadata) {
     return {};
 }
 
-/// Stores the root. `root` is a rank of the job. If it is a member of the set, the metadata get its number in the set.
+/// Stores the root in the metadata. `root` is a rank of the job. If it is a member of the set, the metadata hold the
+/// root's number in the set.
 void take_root(int root, std::span<const int> ranks, Metadata& metadata) {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), root);
     metadata.root_is_foreign = found == ranks.end() || *found != root ? 1 : 0;
@@ -239,8 +241,8 @@ Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_opt
     return {};
 }
 
-/// Fills in the caller's output of a reducescatter, which receives this rank's rows. The output is either separate
-/// memory, or the part of the input that contains these rows.
+/// Fills in the output that the caller gave for a reducescatter. The output receives the rows of this rank. It is
+/// either separate memory, or the part of the input that contains these rows.
 Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int rank, int size, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -274,8 +276,8 @@ Status take_output_of_rows(const rueda_tensor& in, const rueda_tensor& out, int 
     return {};
 }
 
-/// Fills in the caller's output for rows from all ranks. Its rows must have the shape of the input's rows. The number
-/// of rows is checked later, when all ranks have announced their numbers of rows.
+/// Fills in the output that the caller gave for the rows of all ranks. Its rows must have the same shape as the rows of
+/// the input. The number of rows is checked later, when all ranks have announced how many rows they have.
 Status take_output_of_all(const rueda_tensor& in, const rueda_tensor& out, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
     if (in.dtype != out.dtype) {
@@ -325,7 +327,7 @@ Status take_splits(std::span<const std::int64_t> splits, int size, std::int64_t 
         return failure(ErrorCode::invalid_argument,
                        "the sum of the splits is {}; expected at most {}, the first dimension of the input", sum, rows);
     }
-    request.first_dimension = sum;  // as in Horovod, rows beyond the sum of the splits stay unsent
+    request.first_dimension = sum;  // Rows beyond the sum of the splits are not sent. Horovod does the same.
     request.splits.assign(splits.begin(), splits.end());
     return {};
 }
@@ -346,7 +348,7 @@ Status take_splits_or_even(const std::int64_t* splits, std::size_t split_count, 
     return {};
 }
 
-/// Fills in an output of rows that must not overlap the input.
+/// Fills in an output that receives rows from other ranks, and must not overlap the input.
 Status take_other_output(Operation operation, const rueda_tensor& in, const rueda_tensor& out, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_output_of_all(in, out, request));
     if (input_overlaps_output(request)) {
@@ -372,7 +374,7 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
                (tensor.ndim == 0 || tensor.shape != nullptr) &&
                std::equal(tensor.shape, tensor.shape + tensor.ndim, metadata.shape);
     };
-    // The bits are compared, because make_allreduce() copies them. A NaN therefore equals the same NaN.
+    // make_allreduce() copies the bits, so the bits are compared. A NaN equals a NaN with the same bits.
     const auto same_bits = [](double a, double b) {
         return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     };
@@ -387,7 +389,7 @@ bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_
 Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
                       const rueda_options& options, Request& request) {
     take_root(root, ranks, request.metadata);
-    // Only the root's input is used; other ranks may give an input without memory.
+    // Only the root needs memory for the input; on other ranks, the memory may be null.
     const bool reads_input = is_root(request.metadata, rank) || in.data != nullptr;
     return make_same_shape(Operation::broadcast, in, out, options, reads_input, request);
 }
@@ -422,7 +424,7 @@ Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::siz
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     const bool is_source = is_root(request.metadata, rank);
     const auto size = static_cast<int>(ranks.size());
-    // Ranks other than the root use only the dtype of the input and the shape of its rows.
+    // On a rank other than the root, only the dtype of the input and the shape of its rows matter.
     std::vector<std::int64_t> shape(in.shape, in.shape + in.ndim);
     rueda_tensor rows = in;
     if (!is_source && !shape.empty()) {
@@ -518,7 +520,7 @@ Status make_barrier(const rueda_options& options, Request& request) {
     return {};
 }
 
-/// The largest size of a struct of options, in bytes. No version will have a larger struct.
+/// The maximum size of a struct of options, in bytes. No future version will have a larger struct.
 constexpr std::size_t kLargestOptions = 4096;
 
 /// Reads the caller's options. A newer version may have added options that this library does not know. These options

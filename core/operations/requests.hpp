@@ -11,23 +11,23 @@
 #include "core/pending/tensor_table.hpp"
 #include "rueda/rueda.h"
 
-/// Converts a caller's arguments into a request. The functions find every mistake that this rank can find without the
-/// other ranks, before the operation starts.
+/// Converts a caller's arguments into a request. Before the operation starts, these functions find every mistake that
+/// this rank can find without the other ranks.
 ///
-/// Some requests are impossible on every rank. Such a request is announced nevertheless, with `is_refused`, because all
-/// ranks must get the error. Pure functions; they compare pointers and never dereference them.
+/// Some requests are impossible on every rank. Such a request is announced like any other, with `is_refused`, because
+/// all ranks must get the error. Pure functions; they compare pointers and never dereference them.
 namespace rueda::core {
 
-// Each make_ function fills `request`, which must be empty. The request is passed by reference because it is large, and
-// this code is on the fast path.
+// Each of the functions make_…() fills `request`, which must be empty. `request` is passed by reference, because it is
+// large and this code is on the fast path.
 [[nodiscard]] Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options,
                                     Request& request);
-/// Whether make_allreduce() would make the request `last` from these arguments. `last` may come from any make_
-/// function. If the result is true, the arguments need no further check.
+/// Whether make_allreduce() would make the same request as `last` from these arguments. `last` may come from any of the
+/// functions make_…(). If the result is true, the arguments need no further check.
 [[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
                                      const rueda_options& options);
-/// `root` is a rank of the job. `ranks` are the job's ranks in the process set, in ascending order. `rank` is this
-/// rank's number in the set.
+/// `root` is a rank of the job. `ranks` are the members of the process set, by their numbers in the job, in ascending
+/// order. `rank` is this rank's number in the set.
 [[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
                                     std::span<const int> ranks, int rank, const rueda_options& options,
                                     Request& request);
@@ -37,13 +37,13 @@ namespace rueda::core {
 /// Like make_reduce(), but if `out` is null, Rueda allocates the output.
 [[nodiscard]] Status make_gather(const rueda_tensor& in, const rueda_tensor* out, int root, std::span<const int> ranks,
                                  int rank, const rueda_options& options, Request& request);
-/// On the root, `in` and `splits` are as in make_alltoall(). The other ranks need no splits. Only the dtype and the row
-/// shape of their `in` are used.
+/// On the root, `in` and `splits` are as in make_alltoall(). The other ranks need no splits, and of their `in`, only
+/// the dtype and the row shape are used.
 [[nodiscard]] Status make_scatter(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                   const rueda_tensor* out, int root, std::span<const int> ranks, int rank,
                                   const rueda_options& options, Request& request);
-// If `out` is null, Rueda allocates the output. For an allgather and an alltoall, this rank alone cannot check the
-// number of rows of `out`, which depends on the other ranks.
+// If `out` is null, Rueda allocates the output. In an allgather and an alltoall, the number of rows of `out` depends on
+// the other ranks. So this rank alone cannot check it.
 [[nodiscard]] Status make_allgather(const rueda_tensor& in, const rueda_tensor* out, const rueda_options& options,
                                     Request& request);
 [[nodiscard]] Status make_reducescatter(const rueda_tensor& in, const rueda_tensor* out, int rank, int size,
@@ -51,12 +51,14 @@ namespace rueda::core {
 /// If `splits` is null, every rank gets equally many rows.
 [[nodiscard]] Status make_alltoall(const rueda_tensor& in, const std::int64_t* splits, std::size_t split_count,
                                    const rueda_tensor* out, int size, const rueda_options& options, Request& request);
-/// Checks that the caller's output of an operation of variable size matches what all ranks announced. `rows` is the
-/// number of rows of the result. For an allgather, `rows_before` of them come before this rank's rows.
+/// Checks that the output of the caller matches what all ranks announced, for an operation of variable size. `rows` is
+/// the number of rows of the result. In an allgather, `rows_before` is the number of rows that come before the rows of
+/// this rank.
 [[nodiscard]] Status check_output_of_all(const Request& request, std::string_view name, std::int64_t rows,
                                          std::int64_t rows_before);
-/// The dtype, the length and the memory of a send or a receive. check_message() takes them from the caller's arguments.
-/// `ranks` are the job's ranks in the process set. `which` is "input" or "output", for errors.
+/// The dtype, the length and the memory type of a send or a receive. check_message() takes them from the arguments of
+/// the caller. Its argument `ranks` contains the ranks of the job that are in the process set. `which` is "input" or
+/// "output", for errors.
 struct MessageShape {
     DType dtype = DType::uint8;
     std::uint64_t bytes = 0;
@@ -67,12 +69,13 @@ struct MessageShape {
                                                  const rueda_options& options);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
 
-/// Adds the tensor's name to an error of one of these functions. `name` is empty for an operation without a name.
+/// Adds the name of the tensor to an error of one of the functions above. If the operation has no name, `name` is
+/// empty.
 [[nodiscard]] Status naming_tensor(std::string_view name, const Status& made);
 
-/// Sets `effective` to the caller's options, or to the defaults if `given` is null. A caller that was compiled with an
-/// older version has a shorter struct; its options are completed in `completed`. Returns InvalidArgument for a struct
-/// size that no version had.
+/// Makes `effective` point to the caller's options, or to the defaults if `given` is null. A caller that was compiled
+/// with an older version has a shorter struct. In this case, `completed` gets the caller's options and the defaults of
+/// the newer options. Returns InvalidArgument for a struct size that no version had.
 [[nodiscard]] Status effective_options(const rueda_options* given, rueda_options& completed,
                                        const rueda_options*& effective);
 

@@ -24,7 +24,7 @@ std::string text_of(std::span<const std::int64_t> shape) {
     return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
-/// The number of values before the shape in a description: the reduction and the two factors.
+/// A description of a request begins with this number of values: the reduction and the two factors. The shape follows.
 constexpr std::size_t kRowHead = 3;
 
 std::string text_of_row(std::span<const std::int64_t> row) {
@@ -51,7 +51,7 @@ std::int64_t widened(const std::byte* at) {
                                               : std::numeric_limits<std::int64_t>::max();
 }
 
-/// Returns element `i` of a tensor of integers. A value that does not fit into a signed 64-bit number becomes the
+/// Returns element `i` of a tensor of integers. If the value does not fit into a signed 64-bit number, returns the
 /// largest such number, which is never a valid index.
 std::int64_t integer_at(const rueda_tensor& tensor, std::size_t i) {
     const auto dtype = static_cast<DType>(tensor.dtype);
@@ -85,7 +85,7 @@ Status check_options(const rueda_options& options) {
     return {};
 }
 
-/// Checks the indices or the values. A tensor without elements needs no data.
+/// Checks the tensor of the indices, or of the values. If the tensor has no elements, `data` may be null.
 Status check_part(const rueda_tensor& tensor, const char* what) {
     if (tensor.ndim < 0 || tensor.ndim > RUEDA_MAX_DIMENSIONS || (tensor.ndim > 0 && tensor.shape == nullptr)) {
         return failure(ErrorCode::invalid_argument,
@@ -104,8 +104,7 @@ Status check_part(const rueda_tensor& tensor, const char* what) {
                          text_of(extents));
 }
 
-/// The largest number of positions that a tensor may have. The limit exists because each position is converted to one
-/// 64-bit number.
+/// The largest number of positions that a tensor may have: each position is converted to one signed 64-bit number.
 constexpr auto kMostPlaces = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 Status check_whole(std::span<const std::int64_t> shape, std::size_t along) {
@@ -176,7 +175,7 @@ Result<std::unique_ptr<SparseAllreduce>> SparseAllreduce::make(const rueda_tenso
     return made;
 }
 
-/// Converts each position to one number, in row-major order over the first dimensions.
+/// Converts each position to one number: the row-major index in the first dimensions of the tensor.
 Status SparseAllreduce::number_places(const rueda_tensor& indices) {
     const auto rows = static_cast<std::size_t>(indices.shape[0]);
     places_.reserve(rows);
@@ -198,7 +197,7 @@ Status SparseAllreduce::number_places(const rueda_tensor& indices) {
 }
 
 std::array<rueda_tensor, SparseAllreduce::kMembers> SparseAllreduce::members() const {
-    // The tensors are only read, but the C interface has no type for constant data.
+    // The operations only read these tensors, but the C interface has no type for constant data.
     rueda_tensor values = values_;
     values.shape = values_shape_.data();
     return {{{const_cast<std::int64_t*>(places_.data()), &places_shape_, 1, RUEDA_INT64},
@@ -236,8 +235,8 @@ Result<const Completion::Output*> SparseAllreduce::result(Completion& gathered, 
     return &results_[index];
 }
 
-/// Checks that all descriptions are equal. All ranks have gathered the same descriptions, so all return the same
-/// failure.
+/// Checks that the descriptions of all ranks are equal. All ranks have gathered the same descriptions, so all ranks
+/// return the same failure.
 Status SparseAllreduce::compare_rows(Completion& gathered) const {
     const Completion::Output& rows = gathered.output(2);
     const std::size_t length = row_.size();
@@ -264,7 +263,7 @@ Status SparseAllreduce::compare_rows(Completion& gathered) const {
     return failure(ErrorCode::mismatch, "sparse allreduce '{}': the ranks disagree: {}", group_, who);
 }
 
-/// Returns the error of an impossible request. All ranks have made the same request, so all get this error.
+/// Returns an error if the request is impossible. All ranks have made the same request, so all ranks get this error.
 Status SparseAllreduce::check_possible() const {
     if (op_ != ReduceOp::sum && op_ != ReduceOp::average) {
         return failure(ErrorCode::invalid_argument,
@@ -287,7 +286,7 @@ Status SparseAllreduce::check_possible() const {
 /// Checks the gathered data, which come from other processes.
 Status SparseAllreduce::check_gathered(const Completion::Output& places, const Completion::Output& values) const {
     const auto most = static_cast<std::int64_t>(
-        // this product cannot overflow, because make() has checked it
+        // the number of positions cannot overflow, because make() has checked it
         *detail::count_of_elements(std::span(shape_).first(along_), kMostPlaces));
     const auto all = numbers_of(places);
     const auto wrong = std::find_if(all.begin(), all.end(), [most](std::int64_t p) { return p < 0 || p >= most; });
@@ -305,7 +304,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     Completion::Output& values = gathered.output(1);
     RUEDA_RETURN_IF_FAILED(check_gathered(places, values));
     const auto all = numbers_of(places);
-    // The indices of all values, sorted by position. Values of equal positions stay in the order of the ranks.
+    // Sorts the indices of all values by position. If positions are equal, the order of the ranks is kept.
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return all[a] < all[b]; });
@@ -319,8 +318,8 @@ Status SparseAllreduce::combine(Completion& gathered) {
 
     std::vector<std::int64_t> shape = values_shape_;
     shape.front() = static_cast<std::int64_t>(different.size());
-    // The number of values for one position. The product cannot overflow, because the caller gave this many values for
-    // each of its positions.
+    // The number of elements that belong to one position. The product cannot overflow, because the caller passed as
+    // many elements for each position.
     const std::size_t elements = detail::count_of_elements(std::span(shape).subspan(1)).value_or(0);
     const std::size_t bytes = elements * size_of(values.dtype);
     Result<Completion::Output> sums = made_output(shape, values.dtype, different.size() * bytes);
@@ -345,7 +344,7 @@ Status SparseAllreduce::combine(Completion& gathered) {
     return {};
 }
 
-/// Writes the positions in the form of the caller's indices: [n] or [n, k].
+/// Writes the positions in the form of the caller's indices: with the shape [n] or [n, k].
 Status SparseAllreduce::write_places(std::span<const std::int64_t> places) {
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(places.size())};
     if (indices_ndim_ == 2) {

@@ -29,22 +29,24 @@ public:
     static constexpr std::size_t kMembers = 3;
     static constexpr std::size_t kResults = 2;  ///< the positions and the values
 
-    /// Creates the object. Finds every mistake that this rank can find without the other ranks.
+    /// Creates the object from the arguments of the caller. Finds every mistake in them that can be found without the
+    /// other ranks.
     [[nodiscard]] static Result<std::unique_ptr<SparseAllreduce>> make(const rueda_tensor& indices,
                                                                        const rueda_tensor& values,
                                                                        std::span<const std::int64_t> shape,
                                                                        const rueda_options& options);
-    /// The three tensors to gather. They are valid as long as this object and the caller's `values` exist.
+    /// Returns the three tensors that the operations gather. They are valid as long as this object and the caller's
+    /// `values` exist.
     [[nodiscard]] std::array<rueda_tensor, kMembers> members() const;
-    /// Call this before the operations are started. Errors use `group` as the name of the group. `ranks` are the job's
-    /// ranks that take part; an average divides by their number.
+    /// Call this before the operations are started. `group` is the name of the group, for errors. `ranks` are the ranks
+    /// of the job that take part. An average divides by their number.
     void belongs_to(std::string group, std::vector<int> ranks);
 
-    /// Success if all ranks made the same request and the request is possible; otherwise Mismatch or another error. All
-    /// ranks get the same result. Call this only for a group that has ended with success.
+    /// Returns success if all ranks made the same request, and the request is possible. Otherwise returns Mismatch or
+    /// another error. All ranks get the same result. Call this only for a group that has ended with success.
     [[nodiscard]] const Status& agreed(Completion& gathered) noexcept;
-    /// If agreed() fails, returns its failure. Otherwise returns an output: the positions if `index` is 0, the values
-    /// if it is 1. The output is valid as long as this object exists.
+    /// If agreed() fails, returns the failure. Otherwise returns one of the outputs: `index` 0 means the positions, 1
+    /// means the values. The output is valid as long as this object exists.
     [[nodiscard]] Result<const Completion::Output*> result(Completion& gathered, std::size_t index);
 
 private:
@@ -57,7 +59,7 @@ private:
     [[nodiscard]] Status write_places(std::span<const std::int64_t> places);
 
     std::vector<std::int64_t> shape_;  // the shape of the whole tensor
-    std::size_t along_ = 1;            // the number of indices in a position: one for each of the first dimensions
+    std::size_t along_ = 1;  // the number of indices that make a position; they are indices into the first dimensions
     std::int32_t indices_ndim_ = 1;
     ReduceOp op_ = ReduceOp::average;
     double prescale_ = 1.0;
@@ -72,8 +74,8 @@ private:
     std::vector<int> ranks_;
 
     std::mutex mutex_;                // protects the following members
-    std::optional<Status> agreed_;    // the result of agreed(); empty before its first call
-    std::optional<Status> combined_;  // the status of result(); empty before its first call
+    std::optional<Status> agreed_;    // the result of agreed(); empty before the first call of agreed()
+    std::optional<Status> combined_;  // the status of result(); empty before the first call of result()
     std::array<Completion::Output, kResults> results_;
 };
 

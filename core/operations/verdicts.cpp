@@ -20,12 +20,12 @@ namespace {
 
 constexpr std::uint64_t kValueMask = (std::uint64_t{1} << Verdict::kValueBits) - 1;
 
-/// Finds the first floating-point element that is infinite or NaN. `Word` is the unsigned integer of the element's
-/// size. An element is not finite if its bits without the sign are at least `lowest`. `lowest` itself is infinity, and
-/// larger numbers are NaNs. If the dtype has no infinity, `lowest` is a NaN too.
+/// Finds the first floating-point element that is infinite or NaN. `Word` is an unsigned integer type that is as large
+/// as an element. An element is infinite or NaN if its bits without the sign are at least `lowest`. The value `lowest`
+/// stands for infinity, and larger values for NaNs. If `has_infinity` is false, `lowest` stands for a NaN, too.
 template <class Word>
 std::optional<Verdict> find_in(const std::byte* memory, std::uint64_t count, Word lowest, bool has_infinity = true) {
-    // the elements of one block are checked together, without a branch for each element
+    // All elements of a block are checked together first, without a branch for each element.
     constexpr std::uint64_t kBlock = 1024;
     constexpr auto kMagnitude = static_cast<Word>(~(Word{1} << (8 * sizeof(Word) - 1)));
     const auto magnitude = [&](std::uint64_t i) {
@@ -125,7 +125,7 @@ std::string name_of_check(std::string_view name) {
     const std::string whole = fmt::format("…{:016x}{}", XXH3_64bits(name.data(), name.size()), kSuffix);
     std::size_t length = RUEDA_MAX_NAME - whole.size();
     while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80) {
-        --length;  // the name is cut a little earlier if it would otherwise be cut inside a UTF-8 character
+        --length;  // moves the cut to the beginning of a UTF-8 character
     }
     return fmt::format("{}{}", name.substr(0, length), whole);
 }

@@ -13,14 +13,14 @@
 #include "core/negotiation/metadata.hpp"
 #include "rueda/types.hpp"
 
-/// The findings of the ranks when they checked the data of an operation (docs/design/0009-verify.md), and the error
-/// that follows from these findings. Pure functions.
+/// What the ranks found when they checked the data of an operation (docs/design/0009-verify.md), and the error that
+/// follows from that. Pure functions.
 namespace rueda::core {
 
 /// The finding of one rank.
 struct Verdict {
     enum class Kind : std::uint8_t {
-        checksum = 0,      ///< `value` is the checksum of the result; 0 if results are not compared
+        checksum = 0,      ///< `value` is the checksum of the result; it is 0 if the ranks do not compare results
         changed = 1,       ///< the input has changed since the announcement; `value` is 0
         not_a_number = 2,  ///< the first non-finite element of the input is a NaN; `value` is its position
         infinite = 3,      ///< the first non-finite element of the input is an infinity; `value` is its position
@@ -32,9 +32,9 @@ struct Verdict {
     [[nodiscard]] bool operator==(const Verdict&) const = default;
 };
 
-/// Encodes a finding as the number that the ranks exchange. The number is not negative.
+/// Encodes a finding as a number that is not negative. The ranks exchange these numbers.
 [[nodiscard]] std::int64_t encode(const Verdict& verdict);
-/// Decodes another rank's number. Returns nothing for a number that no correct rank sends.
+/// Decodes the number that another rank sent. Returns nothing if no correct rank sends this number.
 [[nodiscard]] std::optional<Verdict> decode_verdict(std::int64_t number);
 
 /// Whether find_not_finite() checks tensors of this dtype.
@@ -46,15 +46,15 @@ struct Verdict {
 /// values.
 [[nodiscard]] std::optional<Verdict> find_not_finite(DType dtype, const std::byte* memory, std::uint64_t count);
 
-/// The name of the operation that compares the findings about a tensor, for example "w (checksums)". A long name is
-/// cut.
+/// Returns the name of the operation that compares what the ranks found in a tensor, for example "w (checksums)" for
+/// the tensor "w". A long name is cut.
 [[nodiscard]] std::string name_of_check(std::string_view name);
 
 struct VerdictOfRank {
     std::int32_t rank = 0;  ///< the number in the job
     Verdict verdict;
 };
-/// Returns success if the findings are in order. Otherwise returns an error that names the ranks and their findings.
+/// Returns success if no rank found an error. Otherwise returns an error that names the ranks and says what they found.
 /// The result is the same on all ranks.
 [[nodiscard]] Status judge(std::string_view tensor, const Metadata& metadata, std::span<const VerdictOfRank> verdicts);
 

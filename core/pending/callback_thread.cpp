@@ -14,7 +14,7 @@
 namespace rueda::core {
 namespace {
 
-/// Marks a closed queue, which accepts no more calls.
+/// An object of this class marks a queue as closed. A closed queue accepts no more calls.
 class ClosedMark final : public QueuedCall {
 public:
     void call() noexcept override {}
@@ -53,8 +53,8 @@ void CallbackThread::hand_over(QueuedCall& call) noexcept {
         }
         call.next_ = newest;
     } while (!newest_.compare_exchange_weak(newest, &call, std::memory_order_seq_cst));
-    // Only a push into an empty queue wakes the callback thread, because that thread takes the whole queue at once. If
-    // a batch of operations completes, one system call is therefore enough.
+    // Only a push into an empty queue wakes the callback thread, because this thread always takes the whole queue. So
+    // if a batch of operations completes, one system call is enough.
     if (newest == nullptr) {
         event_.notify();
     }
@@ -68,8 +68,7 @@ void CallbackThread::stop() {
         thread = std::move(thread_);
     }
     if (!thread.joinable()) {
-        return;  // there is nothing to stop: the thread was stopped before, or it was never started and the queue is
-                 // empty
+        return;  // There is no thread to stop. If it was never started, the queue is empty.
     }
     stopping_.store(true, std::memory_order_seq_cst);
     event_.notify();
@@ -81,8 +80,8 @@ bool CallbackThread::close_if_empty() {
     return newest_.compare_exchange_strong(empty, &closed_mark, std::memory_order_seq_cst);
 }
 
-/// hand_over() and stop() end the wait. Both are called in this process, so no death of another process can prevent
-/// these calls, and the wait needs no timeout.
+/// The wait ends when hand_over() or stop() is called. Both are called in this process. So the wait needs no timeout:
+/// no death of another process can prevent these calls.
 void CallbackThread::run() {
     const auto has_to_do = [this] {
         return newest_.load(std::memory_order_seq_cst) != nullptr || stopping_.load(std::memory_order_seq_cst);
@@ -96,7 +95,7 @@ void CallbackThread::run() {
             oldest = std::exchange(left, next);
         }
         while (oldest != nullptr) {
-            // the link is read before the call, because the call may destroy the object
+            // The pointer to the next call is read before this call is made, because the call may destroy its object.
             QueuedCall* const next = oldest->next_;
             oldest->call();
             oldest = next;

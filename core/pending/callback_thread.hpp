@@ -19,23 +19,24 @@ public:
     virtual ~QueuedCall() = default;
     QueuedCall(const QueuedCall&) = delete;
     QueuedCall& operator=(const QueuedCall&) = delete;
-    /// The thread calls this once. The call may destroy the object.
+    /// The callback thread calls this once. The function may destroy the object.
     virtual void call() noexcept = 0;
 
 private:
     friend class CallbackThread;
-    // the link to the next call of the queue; the pushing thread writes the link before the push, and the thread that
-    // takes the queue reads it
+    // The next call in the queue. The thread that pushes the call writes this pointer before the push. The thread that
+    // takes the queue reads it.
     QueuedCall* next_ = nullptr;
 };
 
 /// Has a thread that calls the program's callbacks, in the order in which the operations end. The thread that completes
-/// an operation cannot call the callback itself. It holds the progress lock, and may be a thread of the program inside
-/// another call of Rueda. A callback can be slow, or wait for a lock, for example Python's, and would delay the
-/// progress and the other call.
+/// an operation cannot call the callback itself: this thread holds the progress lock, and may be a thread of the
+/// program inside another call of Rueda. A callback can be slow, or it can wait for a lock, for example Python's. This
+/// would delay the progress and the other call.
 ///
-/// Threads: start() and hand_over() run in any thread; stop() in the owner's thread, but not in a callback. hand_over()
-/// takes no lock and allocates nothing. A forked child has no such thread, and must not call these functions.
+/// Threads: start() and hand_over() run in any thread. stop() runs in the owner's thread, but not in a callback.
+/// hand_over() takes no lock and allocates nothing. A forked child has no callback thread, and must not call these
+/// functions.
 class CallbackThread {
 public:
     CallbackThread() = default;
@@ -48,7 +49,8 @@ public:
     [[nodiscard]] Status start();
     /// Queues a call for the thread.
     void hand_over(QueuedCall& call) noexcept;
-    /// Returns when all queued calls are made. Afterwards, hand_over() makes the call itself.
+    /// Ends the thread. Returns when the thread has made all queued calls. Afterwards, hand_over() makes the call
+    /// itself.
     void stop();
 
 private:
@@ -60,8 +62,8 @@ private:
     /// sleeps (LocalEvent), and then reads the list. So either the callback thread sees the call, or the pushing thread
     /// wakes it. The push also releases the content of the call, and the exchange in run() acquires it.
     std::atomic<QueuedCall*> newest_{nullptr};
-    // accesses are seq_cst, like those of newest_: stop() stores this flag, and then checks whether the callback thread
-    // sleeps
+    // Accesses are seq_cst, as for newest_: stop() stores this flag, and then checks whether the callback thread
+    // sleeps.
     std::atomic<bool> stopping_{false};
     base::LocalEvent event_;
     std::mutex mutex_;  // protects stopped_ and thread_; a thread that holds this mutex takes no other lock and does

@@ -9,30 +9,30 @@
 
 namespace rueda::core {
 
-/// Decides which thread calls the callback of an operation, because the callback's registration and the end of the
-/// operation may come at the same time. If the registration comes first, the completing thread hands the call to the
-/// callback thread. If the end comes first, the registering thread makes the call at once.
+/// Decides which thread calls the callback of an operation. A program may register the callback at the same time as the
+/// operation ends. If the registration comes first, the completing thread hands the call to the callback thread. If the
+/// end comes first, the registering thread makes the call at once.
 ///
 /// Threads: claim() and arm() run in callers' threads. take_at_end() runs once, in the thread that completes the last
 /// member.
 class CompletionCall : public QueuedCall {
 public:
-    /// Claims the right to register the callback. Returns false if another thread has claimed it.
+    /// Claims the right to register the callback. Returns false if another thread already has this right.
     [[nodiscard]] bool claim() { return !claimed_.exchange(true, std::memory_order_relaxed); }
     void give_up_claim() { claimed_.store(false, std::memory_order_relaxed); }
 
-    /// Registers the callback. Call this after claim(), and after the callback was written. The callback thread must
-    /// run. Returns false if the operation has ended and the caller must make the call.
+    /// Registers the callback. Call this after claim(), when the callback was written. The callback thread must be
+    /// running. Returns false if the operation has ended already; then the caller must make the call.
     [[nodiscard]] bool arm(const Completion& completion) {
-        // Accesses are seq_cst in both threads. This thread stores `armed` and then reads the count. complete_one()
-        // decrements the count and then reads the state in take_at_end(). So at least one of the two threads sees what
-        // the other has stored. If each thread sees the store of the other thread, the exchange decides which of them
-        // makes the call.
+        // Accesses are seq_cst in both threads. This thread stores `armed` and then reads the count of pending members.
+        // The completing thread decrements this count in complete_one(), and then reads the state in take_at_end(). So
+        // at least one of the two threads sees what the other thread has stored. If both do, the exchange decides which
+        // thread makes the call.
         state_.store(State::armed, std::memory_order_seq_cst);
         return !completion.done() || state_.exchange(State::taken, std::memory_order_acq_rel) != State::armed;
     }
-    /// Returns true if the completing thread must hand over the call. If no callback is registered, this function needs
-    /// only a single load.
+    /// Returns true if the completing thread must hand the call to the callback thread. If no callback is registered,
+    /// this function needs only a single load.
     [[nodiscard]] bool take_at_end() {
         return state_.load(std::memory_order_seq_cst) == State::armed &&
                state_.exchange(State::taken, std::memory_order_acq_rel) == State::armed;

@@ -79,8 +79,8 @@ void TensorTable::release() {
         std::vector<std::uint32_t>().swap(free_tickets_);
         return;
     }
-    // A TensorSlot holds each of the remaining entries. These entries lose their slots, but keep their tickets (the
-    // numbers that identify their announcements in the log).
+    // The remaining entries are those that TensorSlots hold. They lose their slots, but keep their tickets (the numbers
+    // that identify their announcements in the log).
     for (auto& [name, entry] : by_name_) {
         entry->slot = kNoSlot;
     }

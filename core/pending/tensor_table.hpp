@@ -26,20 +26,21 @@ namespace rueda::core {
 struct DeviceUse {
     collectives::DeviceRuntime* runtime = nullptr;
     collectives::DeviceStream stream;
-    /// The end of the work that the caller had put into the stream before the call. The operation's own work begins
-    /// after this end.
+    /// An event at the end of the work that the caller had put into the stream before the call. The operation's own
+    /// work begins after this event.
     collectives::DeviceEventPtr ready;
     /// Whether this rank also belongs to other process sets that use devices, or that may use them later.
     bool is_in_several_sets = false;
-    /// The memory of rueda_allocate_on_device() in which the input and the output lie; null if they lie in other
-    /// memory. The operation keeps this memory until the device has done the work.
+    /// The input and the output lie in this memory of rueda_allocate_on_device(); null if they lie in other memory. The
+    /// operation keeps the memory until the device has done the work.
     collectives::DeviceMemoryPtr input_memory{};
     collectives::DeviceMemoryPtr output_memory{};
-    /// Whether the addresses are in memory that NCCL allocated. 0: none of them. kPartlyInNcclMemory: some of them. Any
-    /// other number: all of them. If NCCL requires that the offsets in this memory are the same on all members, the
-    /// number is computed from the offsets. Members with different offsets then have different numbers.
+    /// Says whether the addresses are in memory that NCCL allocated: 0 if none is, kPartlyInNcclMemory if some are, any
+    /// other number if all are. Some operations need the same offsets in this memory on all members. For these
+    /// operations, the number is computed from the offsets, so it shows different offsets.
     std::uint64_t place = 0;
-    /// this rank's heap; the set's device communicator uses it for tensors that pass through shared memory
+    /// This rank's heap of resident memory. The device communicator of the set uses it for tensors that pass through
+    /// shared memory.
     collectives::ResidentHeap* heap = nullptr;
     static constexpr std::uint64_t kPartlyInNcclMemory = 1;
 };
@@ -57,11 +58,11 @@ struct Request {
     /// size except reducescatter.
     std::optional<std::int64_t> output_rows;
     std::uint32_t member = 0;  ///< the index of the output in the Completion; only for a member of a group
-    /// The compression that the caller's options ask for. The compression that is used is in the metadata, and may come
-    /// from the setting instead.
+    /// The compression that the caller's options ask for. The compression that Rueda really uses is in the metadata. It
+    /// may come from the setting RUEDA_COMPRESSION instead.
     std::int32_t asked_compression = 0;
-    /// whether the operation is impossible (is_possible()); it then has no elements, and is announced only so that all
-    /// ranks get the error
+    /// Whether the operation is impossible (is_possible()). Such an operation has no elements, and is announced only so
+    /// that all ranks get the error.
     bool is_refused = false;
     std::int32_t source_line = 0;
     /// the source line of the call; null unless call sites are recorded (RUEDA_CALL_SITES)
@@ -69,48 +70,51 @@ struct Request {
     std::shared_ptr<const DeviceUse> device;  ///< the device and the stream; null if the tensors are in the CPU's
                                               ///< memory
 
-    /// The size in bytes of `count` elements, which are the whole tensor or one row of it.
+    /// The size of `count` elements in bytes. This is the size of the whole tensor, or of one row.
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }
 };
 
-/// A name that this rank knows, with the operation that is pending under this name, if any. At most one is pending.
+/// A name that this rank knows. At most one operation is pending under this name; if there is one, this struct also
+/// describes it.
 struct TensorEntry {
     std::string name;  ///< the name of the tensor; empty for an operation without a name
     std::uint64_t name_hash = 0;
 
-    // The following fields are used under the enqueue lock, except where a comment names another rule.
+    // The following fields are used under the enqueue lock, unless the comment of a field says otherwise.
 
     /// the slot (number) of the name; kNoSlot if the next announcement must contain the name and all metadata
     std::uint32_t slot = kNoSlot;
     Metadata agreed;         ///< the metadata to which the slot is bound; valid only with a slot
     std::uint32_t pins = 0;  ///< number of TensorSlots that hold this entry
-    /// identifies the announcements by this name in the log; valid while this rank knows the name
+    /// The log identifies this rank's announcements of this name by this number. It is valid while this rank knows the
+    /// name.
     std::uint32_t ticket = 0;
-    /// whether `request` was found equal to `agreed`, and neither of the two has changed since then
+    /// True if `request` was compared with `agreed` and is equal to it, and neither of the two has changed since then.
     bool known_to_agree = false;
-    /// Whether this rank announced the pending operation only because it has joined: another rank started the
+    /// True if this rank announced the pending operation only because it has joined. Another rank started the
     /// operation, and this rank contributes nothing.
     bool stands_in = false;
-    bool is_counted = true;  ///< whether averages count this rank; only if `stands_in` is true
-    /// Whether other hosts announced the operation; only if `stands_in` is true. It is possible that no other rank of
-    /// this host has announced the operation.
+    bool is_counted = true;  ///< only if `stands_in` is true: whether averages count this rank
+    /// Only if `stands_in` is true: whether other hosts announced the operation. Perhaps no other rank of this host has
+    /// announced it.
     bool asked_for = false;
-    /// true while the operation is announced by name and the log does not contain the answer yet
+    /// True while the operation is announced by its name, and the log does not contain the answer to this announcement
+    /// yet.
     bool in_full = false;
     TensorEntry* next = nullptr;  ///< the next entry in an EntryQueue, or in the chain that begins with `held`
     bool of_group = false;        ///< the operation is a member of a group
-    /// whether the operation is a member of a group and waits until the log has called the operation that announces the
-    /// number of members
+    /// True if the operation is a member of a group and must wait. It waits until the log has called the operation that
+    /// announces the number of members.
     bool is_held = false;
-    /// The first member of the group that must wait (is_held); only in the operation that announces the group's number
-    /// of members.
+    /// The first of the group's members that must wait (is_held). Only the operation that announces the number of
+    /// members has this pointer.
     TensorEntry* held = nullptr;
 
-    /// The number of this operation among the operations in this slot. A thread writes it under the enqueue lock. The
-    /// engine reads the number only after a log entry or `direct_` refers to this TensorEntry.
+    /// The number of this operation among all operations in this slot. It is written under the enqueue lock. The engine
+    /// reads it only after a log entry, or the pointer to the directly announced operation (`direct_`), refers to this
+    /// TensorEntry.
     std::uint64_t generation = 0;
-    /// How many of the operations in this slot were counted in the slot's counter. The other operations were announced
-    /// directly.
+    /// How many operations in this slot were added to the slot's counter. All other operations were announced directly.
     std::uint64_t counted = 0;
 
     /// True if an operation is pending. submit() sets this under the enqueue lock; the engine clears it at the end of
@@ -124,26 +128,26 @@ struct TensorEntry {
     }
     Completion* completion = nullptr;
     std::int64_t submitted_ns = 0;
-    /// the first log position of the batch that last called this operation
+    /// Where the batch that last called this operation begins in the log.
     std::uint64_t called_at = ~std::uint64_t{0};
     /// The number of the operation in the flight recorder (the ring of this rank's last operations).
     std::uint64_t recorded = base::RecorderWriter::kNone;
-    /// The number of the name in the flight recorder.
+    /// The number of the tensor's name in the flight recorder.
     std::uint64_t recorded_name = 0;
 
-    // For the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses these fields. Exception:
-    // submit() also writes `finding`, together with `request`.
+    // The following fields are for the checks of docs/design/0009-verify.md. Only the holder of the progress lock uses
+    // them, with one exception: submit() also writes `finding`, together with `request`.
     std::uint64_t finding = 0;  ///< what this rank found when it checked the input (a Verdict)
-    /// If set, this operation compares the ranks' findings about another operation. The pointer points to the entry of
-    /// that other operation.
+    /// If this pointer is not null, this operation compares what the ranks found about another operation. The pointer
+    /// points to the entry of that other operation.
     TensorEntry* checks = nullptr;
-    /// the completion of this comparing operation; when it is done, the checked operation ends
+    /// the completion of the comparison (see `checks`); when it is done, the operation that was checked ends
     std::unique_ptr<Completion> checked;
 };
 
-/// A queue of entries, in order. Each entry is in at most one queue. The links are in the entries, so the queue needs
-/// no memory, and push_back() cannot fail. A failure would be wrong here, because an announcement that has begun must
-/// not fail.
+/// A queue of entries, in order. The links are in the entries, and each entry is in at most one queue. So the queue
+/// needs no memory, and push_back() cannot fail. This is important, because an announcement that has begun must not
+/// fail.
 class EntryQueue {
 public:
     [[nodiscard]] bool empty() const { return first_ == nullptr; }
@@ -177,18 +181,18 @@ private:
     std::size_t size_ = 0;
 };
 
-/// The names of a process set, and their slots. Threads: all functions run under the set's enqueue lock (the mutex of
-/// class Announcer). Exception: the engine calls at_slot() without the lock if a log entry has called the operation of
-/// the slot; the slot keeps its name during this call.
+/// The names of a process set, and their slots. Threads: all functions run under the enqueue lock of the set (the mutex
+/// of class Announcer). There is one exception: when a log entry has called the operation of a slot, the engine calls
+/// at_slot() without the lock. Meanwhile the slot keeps its name.
 class TensorTable {
 public:
     TensorTable(std::uint32_t slots, std::uint32_t unnamed_slots);
 
-    /// Finds or creates the entry of a name. If this throws std::bad_alloc, nothing has changed. The other functions
-    /// allocate no memory.
+    /// Finds the entry of a name, or creates it. Only this function allocates memory. If it throws std::bad_alloc,
+    /// nothing has changed.
     TensorEntry& entry(std::string_view name);
-    /// Returns the entry whose announcement by name has this ticket (the number that identifies the announcement in the
-    /// log). Returns null if there is none.
+    /// Returns the entry that has this ticket, or null. A ticket is the number that identifies an announcement by name
+    /// in the log.
     [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
         return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
     }
@@ -200,7 +204,7 @@ public:
         return slot < by_slot_.size() ? by_slot_[slot].load(std::memory_order_acquire) : nullptr;
     }
     void bind(TensorEntry& entry, std::uint32_t slot, const Metadata& agreed);
-    /// Removes the slot from the entry. Also forgets the name if it is not needed any more.
+    /// Removes the slot from the entry. If the name is not needed any more, also forgets the name.
     void unbind(TensorEntry& entry);
     /// Forgets the name if three conditions hold: it has no slot, it has no pending operation, and no TensorSlot holds
     /// it.
@@ -225,7 +229,7 @@ private:
     std::vector<std::unique_ptr<TensorEntry>> unnamed_;
     std::vector<std::atomic<TensorEntry*>> by_slot_;
     std::vector<TensorEntry*> by_ticket_;
-    // this vector has capacity for the tickets of all names, so that forgetting a name allocates no memory
+    // This vector always has capacity for the tickets of all names. So no memory is allocated when a name is forgotten.
     std::vector<std::uint32_t> free_tickets_;
 };
 

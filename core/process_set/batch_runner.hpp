@@ -36,7 +36,7 @@ enum class Turn {
     idle,      ///< the log has no new entries
     advanced,  ///< an operation made progress
     waiting,   ///< a batch is in progress and waits for another rank of this host
-    polling,   ///< a batch is in progress and waits for another host, whose messages wake no thread
+    polling,   ///< a batch is in progress and waits for another host; messages of other hosts wake no thread
     holding,   ///< a batch is open: it waits for more operations
 };
 
@@ -85,8 +85,9 @@ public:
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
     /// The time (in ns) until which an open batch may wait for more operations.
     [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
-    /// Call this after an abort. The next entries of the log may contain errors of operations: this function ends these
-    /// operations. Other ranks may already have got these errors, and the job may have ended because of one of them.
+    /// Call this after an abort. If the next entries of the log contain errors of operations, this function ends these
+    /// operations with their errors. Other ranks may already have got the same errors, and one of them may have ended
+    /// the job.
     void take_decided_errors() noexcept;
     /// Drops the batch in progress. Also ends, with `reason`, the operations that a device still works on. Call this
     /// when the job has ended.

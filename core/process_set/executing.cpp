@@ -26,8 +26,8 @@ Turn BatchRunner::start_batch(std::uint64_t position, bool urgent) {
     return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
 }
 
-/// Whether the batch at `position` may stay open for more operations. The hold time begins when this rank first looks
-/// at the batch.
+/// Whether the batch at `position` may still wait for more operations. It may wait for a limited time, which begins
+/// when this rank first looks at the batch.
 bool BatchRunner::may_still_grow(std::uint64_t position) {
     if (hold_ns_ <= 0) {
         return false;
@@ -61,13 +61,13 @@ bool BatchRunner::run_inline(std::uint64_t position) {
         payloads[member] = memory_.payload(called.slot, member, entry->generation, bytes);
         if ((place.flags & Place<Atomics>::kPayload) == 0 || place.payload_bytes != bytes ||
             payloads[member] == nullptr) {
-            return false;  // run_batch() then executes this batch, or reports what is wrong with it
+            return false;  // the caller then calls run_batch(), which executes the batch or reports what is wrong
         }
     }
     waking_.wake_others();
     const std::uint64_t started = recording_.started_batch(std::span(&entry, 1), position);
-    // The input and the copy in this rank's announcement are equal. This rank reads the input and not the copy, because
-    // the cache lines of the copy should stay in the caches of the other cores.
+    // This rank reads its input, and not the equal copy in its announcement. If it read the copy, the copy's cache
+    // lines would leave the caches of the other cores.
     payloads[view_.rank] = request.input;
     if (checks_) [[unlikely]] {
         inspection_.inspect_again(*entry);
@@ -123,8 +123,8 @@ Status BatchRunner::add_to_batch(std::uint64_t position) {
     return batch_.add(*entry, called, position);
 }
 
-/// Ends an operation in which ranks exchange only one number each: either what they found when they checked another
-/// operation (class Verification), or the number of members of a group.
+/// Ends an operation in which each rank gives only one number. The number is either what the rank found when it checked
+/// another operation (class Verification), or its number of members of a group.
 Status BatchRunner::settle_numbers(TensorEntry& entry, EntryKind kind) {
     return entry.checks != nullptr ? verification_.settle(entry, batch_)
                                    : groups_.settle(entry, batch_, kind == EntryKind::first_call);
@@ -139,7 +139,8 @@ void BatchRunner::start_task() {
     turn_task();
 }
 
-/// `after_splits`: the members have exchanged their splits, and a scatter is executed as an alltoall.
+/// Starts the task that moves the batch's data. `after_splits` is true if the members have exchanged their splits; a
+/// scatter is then executed as an alltoall.
 collectives::Task& BatchRunner::start_data_task(bool after_splits) {
     if (batch_.is_on_device()) [[unlikely]] {
         return devices_.start(batch_, communicator_, after_splits);
@@ -207,8 +208,8 @@ void BatchRunner::finish_batch() {
     }
 }
 
-/// Ends the batch after the device has got its work. The lock prevents that another thread submits a name at the wrong
-/// time: after the operation has ended, but before the name is removed.
+/// Ends the batch after the device has got its work. Between finish() and forget_if_unused(), another thread could
+/// submit the same name again. The lock prevents this.
 void BatchRunner::finish_on_device() {
     const std::lock_guard lock(announcer_.enqueue_mutex());
     devices_.finish(batch_.entries());

@@ -17,8 +17,8 @@
 
 namespace rueda::core {
 
-/// The variant of class Hosts for a process set on one host, whose ranks append to the log themselves. See class Hosts
-/// for the functions.
+/// Class Hosts uses this class for a process set on one host, and describes the functions. There is nothing to do for
+/// other hosts, because the ranks of the host append to the log themselves.
 class OneHost {
 public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }
@@ -72,8 +72,8 @@ public:
     }
 
     [[nodiscard]] collectives::Communicator& communicator() { return *communicator_; }
-    /// Returns the task in which ranks of several hosts tell each other how many rows of `batch` they send. Null if
-    /// this is not needed.
+    /// Returns the task in which ranks of several hosts tell each other how many rows of `batch` they send. Returns
+    /// null if no such exchange is needed.
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& batch) {
         return ask([&](auto& hosts) { return hosts.exchange_splits(batch); });
     }
@@ -93,8 +93,8 @@ public:
         ask([](auto& hosts) { hosts.note_batch(); });
     }
 
-    /// Does the work that is possible now. `is_executing`: whether a task is in progress; a task handles its messages
-    /// itself. If `asks_others` is false, handles only what ranks of this host have posted. Returns true if anything
+    /// Does the work that is possible now. If `asks_others` is false, handles only what ranks of this host have posted.
+    /// `is_executing` is true if a task is in progress; a task handles its messages itself. Returns true if anything
     /// was done.
     bool turn(bool asks_others, bool is_executing) {
         return ask([&](auto& hosts) { return hosts.turn(asks_others, is_executing); });
@@ -125,8 +125,8 @@ public:
         ask([&](auto& hosts) { hosts.leave(reason); });
     }
 
-    /// Returns the operations that make no progress. On one host, `monitor` finds them; on several hosts, the root of
-    /// the tree finds them. The background thread calls this.
+    /// Returns the operations that make no progress. On one host, `monitor` finds them. On several hosts, the root of
+    /// the tree finds them, and `monitor` is not used. The background thread calls this.
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return ask([&](auto& hosts) { return hosts.find_stall(monitor, now_ns); });
     }
@@ -144,7 +144,7 @@ public:
     }
 
 private:
-    std::unique_ptr<collectives::Communicator> communicator_;  // null after release_memory(), on one host
+    std::unique_ptr<collectives::Communicator> communicator_;  // on one host, null after release_memory()
     std::variant<std::monostate, OneHost, SeveralHosts> hosts_;
 };
 

@@ -39,9 +39,9 @@ ProcessSet::ProcessSet(const base::Config& config, SetIdentity identity, std::sh
       reduction_(extent.members),
       inspection_(config, view_),
       direct_execution_(view_, reduction_, announced_, outputs_),
-      // If operations are checked, no operation is announced directly. The reason: the results of every n-th allreduce
-      // are compared, so all ranks must count the same operations. They count the operations in the log, which does not
-      // contain directly announced operations.
+      // If operations are checked, no operation is announced directly. To compare the results of every n-th allreduce,
+      // all ranks must count the same allreduces. They count those in the log, and the log does not contain directly
+      // announced operations.
       direct_(view_, /*is_allowed=*/!inspection_.is_on(), direct_execution_, recording_, ends_, joined_, waking_,
               cursor_),
       announcer_(config, view_, others ? Announcer::Caller::leader : Announcer::Caller::last_rank,

@@ -62,24 +62,25 @@ public:
                std::atomic<std::uint32_t>& pending);
 
     [[nodiscard]] const SetIdentity& identity() const { return identity_; }
-    /// This rank's position among the set's members, counted over all hosts, and the number of members.
+    /// set_rank() is this rank's position among the set's members, counted over all hosts. set_size() is the number of
+    /// members.
     [[nodiscard]] int set_rank() const { return static_cast<int>(view_.set_rank); }
     [[nodiscard]] int set_size() const { return static_cast<int>(view_.set_size); }
 
-    /// Sets a function that is called before a failure of the network between hosts ends the job. The given function
-    /// returns the cause of the failure, or the failure itself if it finds no cause. The given function may take some
-    /// time. Call this before the engine first runs.
+    /// If the network between hosts fails, `explain` is called before the job ends. It must return the cause of the
+    /// failure, or the failure itself if it finds no cause. It may take some time. Call this function before the engine
+    /// first runs.
     void explain_failures_with(std::function<Status(const Status& failure)> explain) {
         hosts_.explain_failures_with(std::move(explain));
     }
 
-    /// Announces a tensor. An empty `name` means an operation without a name. If the call fails, the operation was not
-    /// started. Errors: DuplicateName; ResourceExhausted if there is no memory; or the reason why no operation can be
-    /// started any more. `completion` gets every later result.
+    /// Announces a tensor. An empty `name` means an operation without a name. If this function fails, the operation was
+    /// not started. The error is DuplicateName, or ResourceExhausted if there is no memory, or the reason why no
+    /// operation can be started any more. `completion` gets every later result.
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
         return announcer_.submit(name, request, completion, urgency);
     }
-    /// Announces a tensor like the other submit(), for a name that was already looked up.
+    /// Announces a tensor like the other submit(). `entry` is the table's entry of the name.
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
         return announcer_.submit(entry, request, completion, urgency);
     }
@@ -89,15 +90,15 @@ public:
                             const rueda_options& options, Completion& completion, Urgency urgency) {
         return announcer_.submit_allreduce(entry, name, in, out, options, completion, urgency);
     }
-    /// Starts all operations of a group, or none. `names` has at least one element, and name_of_member() made the names
-    /// from `group`.
+    /// Starts all operations of a group, or none. name_of_member() must have made `names` from `group`. There must be
+    /// at least one name.
     Status submit_group(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
                         Completion& completion, Urgency urgency) {
         return groups_.submit(group, names, requests, completion, urgency);
     }
 
-    /// Makes `device` the device of this rank in the set. Returns whether this is the first call of the set. Fails with
-    /// InvalidArgument if the rank has used another device in this set.
+    /// Makes `device` the device of this rank in the set. Returns whether this is the first call for this set. Fails
+    /// with InvalidArgument if an earlier call named another device.
     Result<bool> claim_device(std::int32_t device);
     [[nodiscard]] bool has_claimed_device() const { return device_.load(std::memory_order_relaxed) >= 0; }
 
@@ -105,7 +106,7 @@ public:
     /// may use NCCL in another set. Call this only when the engine no longer drives this set.
     void disconnect_devices() { runner_.disconnect_devices(); }
 
-    /// Keeps the name's entry in the table until unpin(), for a TensorSlot.
+    /// Returns the table's entry of `name`, and keeps it in the table until unpin(). A TensorSlot uses this.
     TensorEntry& pin(std::string_view name) { return announcer_.pin(name); }
     void unpin(TensorEntry& entry) { announcer_.unpin(entry); }
 
@@ -113,8 +114,8 @@ public:
     /// announcement. A second call does nothing.
     void announce_shutdown() { announcer_.announce_shutdown(); }
     [[nodiscard]] bool has_announced_shutdown() const { return announcer_.has_announced_shutdown(); }
-    /// For the stall report. begin_to_await_end() records that this rank waits, in a function that `call` names, until
-    /// all members have announced their shutdown. end_to_await_end() records that this wait has ended.
+    /// For the stall report. begin_to_await_end() records that this rank waits until all members have announced their
+    /// shutdown. `call` names the function in which it waits. end_to_await_end() records that this wait has ended.
     void begin_to_await_end(EndCall call) { core::begin_to_await_end(memory_, view_.rank, call, base::monotonic_ns()); }
     void end_to_await_end() { core::end_to_await_end(memory_, view_.rank); }
 
@@ -127,20 +128,19 @@ public:
     /// nothing if call sites are not recorded.
     void note_join_site(const char* file, std::int32_t line) { join_.note_site(file, line); }
 
-    /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether a
-    /// directly announced operation can be completed. Returns true if the operation has ended. In that case, its
-    /// Completion object is marked as done only if the object holds a part of the result (for an operation of variable
-    /// size). Returns false if the operation is pending, and the caller must drive progress.
+    /// Call this after a submit with Urgency::driving, in the same thread. Checks up to `looks` times whether the
+    /// operation can be completed directly. Returns false if it is still pending; the caller must then drive progress.
+    /// Returns true if the operation has ended. Its Completion object is then marked as done only if it holds a part of
+    /// the result, as for an operation of variable size.
     [[nodiscard]] bool finish_at_once(int looks) {
-        // If this rank has other work, the operation is not checked here (0 looks). The caller must then drive
-        // progress, which also does the other work. Otherwise a program that calls small operations in a loop would
-        // keep its rank from the other work for ever.
+        // If this rank has other work, the operation is not checked here (0 looks), and the caller must drive progress,
+        // which does all work. Otherwise a rank that calls small operations in a loop would never do its other work.
         return direct_.is_at_once() && direct_.finish_at_once(has_work() ? 0 : looks);
     }
 
     /// Does the work that is possible now. If `urgent` is true, closes an open batch at once. If `asks_others` is
-    /// false, handles only what ranks of this host have announced. This is enough after a turn with `asks_others` and
-    /// before the thread sleeps.
+    /// false, handles only what ranks of this host have announced. This is enough for the last step before the thread
+    /// sleeps, because the step before it has asked the other hosts.
     Turn step(bool urgent, bool asks_others = true) noexcept { return runner_.step(urgent, asks_others); }
     [[nodiscard]] bool has_work() const {
         return runner_.has_batch() || runner_.has_launched() || join_.has_to_look() || has_deferred() || has_unread() ||
@@ -168,8 +168,8 @@ public:
     /// nothing.
     void leave_other_hosts(const Status& reason) noexcept { hosts_.leave(reason); }
     /// Call this after an abort, before fail_all(). If the log already contains the error of an operation, the
-    /// operation ends with that error, as on the other ranks. This rank finds such an error only if it has completed
-    /// all earlier operations of the log.
+    /// operation ends with that error, as on the other ranks. This function stops at the first log entry that calls an
+    /// operation.
     void take_decided_errors() noexcept { runner_.take_decided_errors(); }
     /// Ends every pending operation with `reason`. Afterwards, submit() fails with `reason`.
     void fail_all(const Status& reason) noexcept;
@@ -184,8 +184,8 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& monitor, std::int64_t now_ns) {
         return hosts_.find_stall(monitor, now_ns);
     }
-    /// The chunks into which the batch in progress divides its data, if they are known, and the batch's position in the
-    /// log. Threads: the thread that drives progress.
+    /// The batch in progress: its position in the log and, if known, the chunks into which its data are divided.
+    /// Threads: the thread that drives progress.
     struct ChunksInProgress {
         std::uint64_t position = 0;
         std::optional<collectives::BatchChunks> chunks;
@@ -206,7 +206,7 @@ public:
     /// The names of all operations that are pending on this rank, and the times of their submission. Takes the enqueue
     /// lock.
     [[nodiscard]] std::vector<Announcer::PendingTensor> pending_tensors() { return announcer_.pending_tensors(); }
-    /// The tensors for which `completion` still waits on this rank. Takes the enqueue lock. Any thread.
+    /// The tensors on this rank for which `completion` still waits. Takes the enqueue lock. Any thread.
     [[nodiscard]] std::vector<AwaitedTensor> awaited_by(const Completion& completion);
 
 private:

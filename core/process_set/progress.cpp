@@ -27,8 +27,8 @@ collectives::DevicePath path_of(base::GpuPath path) {
     return collectives::DevicePath::automatic;
 }
 
-/// Whether the entry ends an operation with an error that is the same on all ranks. Also true if the entry only retires
-/// a slot: it ends no operation, and entries with errors may follow it.
+/// Whether take_decided_errors() handles entries of this kind. Most of them end an operation with an error that is the
+/// same on all ranks. An entry that retires a slot ends no operation, but entries with errors may follow it.
 bool is_decided_error(EntryKind kind) {
     return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::lacks_joined ||
            kind == EntryKind::failed || kind == EntryKind::retire;
@@ -62,7 +62,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       batch_(view, parts.announced, parts.outputs),
       devices_(view, parts.ends, path_of(config.gpu_path)) {}
 
-/// A failure here ends the job, because the other ranks depend on this rank's share of the called operations.
+/// An exception in step() ends the job, because the other ranks depend on this rank's part in the called operations.
 Turn BatchRunner::step(bool urgent, bool asks_others) noexcept {
     try {
         return take_turn(urgent, asks_others);
@@ -104,7 +104,8 @@ void BatchRunner::take_decided_errors() noexcept {
             }
         }
     } catch (const std::exception&) {
-        // There is no memory for the operations' own errors. The operations end with the reason of the abort instead.
+        // There is no memory for the errors from the log. fail_all() ends the operations with the reason of the abort
+        // instead.
         return;
     }
 }

@@ -71,8 +71,8 @@ bool SeveralHosts::turn_leader() {
         waking_.announced_more(Urgency::driving);
     }
     if (moved.value().served) {
-        // A joined member can see a new name only after the leader has handled the request. The rank that posted the
-        // request also woke the joined members, but perhaps before the leader had handled the request.
+        // A joined member can see a new name only after the leader has handled the request with the name. The rank that
+        // posted the request also woke the joined members, but perhaps too early.
         joined_.tell_of_posts();
     }
     if (moved.value().anything) {
@@ -81,16 +81,16 @@ bool SeveralHosts::turn_leader() {
     return moved.value().anything;
 }
 
-/// Calls MPI so that MPI makes progress, because MPI may still hold messages of this rank's last task. A leader that
-/// polls for its messages calls MPI all the time, so it need not call this function.
+/// Calls MPI so that it makes progress, because MPI may still hold messages of this rank's last task. A leader that no
+/// message wakes polls MPI all the time, so it need not call this function.
 void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;
     }
     if (leader_ != nullptr) {
-        // A leader that spins reads its sockets in every turn, but calls MPI less often: MPI does not need so many
-        // calls, and each call delays the next check of the sockets. A thread that sleeps between its turns calls MPI
-        // in each turn.
+        // A leader that spins checks its sockets in every turn. It calls MPI less often, because each call delays the
+        // next check of the sockets, and MPI does not need so many calls. A thread that sleeps between its turns calls
+        // MPI in each turn.
         const std::int64_t now = base::monotonic_ns();
         if (now - drove_transport_ns_ < kTransportPauseNs) {
             return;

@@ -67,7 +67,7 @@ public:
     [[nodiscard]] std::optional<StallMonitor::Finding> find_stall(StallMonitor& /*monitor*/, std::int64_t /*now_ns*/) {
         return leader_ != nullptr ? leader_->take_finding() : std::nullopt;
     }
-    /// The root of the tree of hosts prints the reports.
+    /// The leader at the root of the tree of hosts prints the reports.
     [[nodiscard]] bool reports_stalls(const StallMonitor& /*monitor*/, std::int64_t /*now_ns*/) const {
         return leader_ != nullptr && group_.host_index == 0;
     }
@@ -81,8 +81,8 @@ private:
     }
 
     static constexpr std::int64_t kSendingNs = 1'000'000'000;
-    /// A leader that polls calls MPI only after this pause. The pause is shorter than the shortest sleep of a thread
-    /// that polls (20 µs), and longer than a few turns of a thread that spins.
+    /// Between two calls of MPI, a leader pauses at least for this time. The time is shorter than the shortest sleep of
+    /// a thread that polls (20 µs), and longer than a few turns of a thread that spins.
     static constexpr std::int64_t kTransportPauseNs = 5'000;
 
     bool turn_leader();
@@ -98,7 +98,7 @@ private:
     collectives::Transport& transport_;
     collectives::Communicator& communicator_;
     std::unique_ptr<Leader> leader_;  // only on the leaders
-    // whether a message of another leader wakes this rank; if so, the rank need not poll for such messages
+    // True if a message of another leader wakes this rank. The rank then need not poll for such messages.
     const bool messages_wake_;
     std::int64_t drove_transport_ns_ = 0;  // when a leader last called Transport::progress() in turn_transport()
     std::function<Status(const Status&)> explain_;  // may be empty

@@ -15,11 +15,11 @@ namespace {
 
 using collectives::Bytes;
 
-/// The header of a message. The bytes follow in a second message, because the receiver must know their length to
+/// The header of a message. The message's bytes follow separately, because the receiver must know their length to
 /// allocate memory.
 struct Header {
     std::uint32_t bytes = 0;
-    std::int32_t code = 0;  ///< 0: no error; otherwise an error code, and the bytes are the error's text
+    std::int32_t code = 0;  ///< 0 if there is no error; otherwise the error's code, and the bytes are its text
 };
 
 }  // namespace
@@ -64,8 +64,8 @@ Result<std::vector<Bytes>> MemberExchange::gather(std::span<const std::byte> min
             const Status sent =
                 send(rank, failed,
                      failed.is_ok() ? std::span<const std::byte>(joined) : std::as_bytes(std::span(failed.message())));
-            // If a member has left since it sent its bytes, this send fails. The other members notice in the next step
-            // that the member has left, and report this to this rank.
+            // If `rank` has left since it sent its bytes, this send fails. The other members notice in the next step of
+            // the setup that `rank` has left, and tell this rank.
             failed = failed.is_ok() && !sent.is_ok() ? sent : failed;
         }
     }

@@ -23,7 +23,7 @@ inline constexpr std::int32_t kSettingUp = -1;
 /// learn which rank's message is missing, so no member waits for ever (docs/design/0004-process-sets.md). Threads: one.
 class MemberExchange {
 public:
-    /// `ranks`: the members in ascending order, including this rank. `engine` must outlive this object.
+    /// `ranks` are the members in ascending order, including this rank. `engine` must outlive this object.
     MemberExchange(Engine& engine, std::vector<int> ranks, int job_rank, int job_size);
 
     /// Collective over the members. Element r of the result holds the bytes of rank r; it is empty for ranks that are

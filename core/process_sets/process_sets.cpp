@@ -77,8 +77,8 @@ Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobE
     next_id_ = identity.id + 1;
     std::map<std::int32_t, Known> made;
     try {
-        // The table's entry is allocated before the engine gets the set. If this failed later, the set would be missing
-        // in the table and would never be shut down.
+        // The table's entry is allocated before the engine gets the set. If the allocation came later and failed, the
+        // set would be missing in the table and would never be shut down.
         Known& known = made[identity.id];
         known = {identity, nullptr, of_members};
         RUEDA_RETURN_IF_FAILED(join(identity, exchange, known.set));
@@ -93,7 +93,7 @@ Result<std::int32_t> ProcessSets::set_up(const SetIdentity& identity, const JobE
     return identity.id;
 }
 
-/// Call this after a change of the table, with the table's mutex held.
+/// Counts the sets for shared_count(). Call this after each change of the table, with the table's mutex held.
 void ProcessSets::count_shared() noexcept {
     const auto count = std::count_if(known_.begin(), known_.end(), [](const auto& entry) {
         return entry.second.set != nullptr && entry.second.identity.ranks.size() > 1;
@@ -155,13 +155,13 @@ Status ProcessSets::leave(std::int32_t id) {
     }
     ProcessSet& set = *left_.back().set;
     Status announced = job_.engine.announce_shutdown(set, EndCall::leave);
-    set.end_to_await_end();  // the other members may leave the set much later, so this rank does not wait for them
+    set.end_to_await_end();  // leave() does not wait for the other members, because they may leave the set much later
     RUEDA_RETURN_IF_FAILED(announced);
     let_go_of_closed();
     return {};
 }
 
-/// Removes each set that all its members have left. The other sets end with the job.
+/// Removes each set of `left_` that all its members have left. The other sets end with the job.
 void ProcessSets::let_go_of_closed() {
     std::erase_if(left_, [this](const Known& left) {
         if (!left.set->has_left()) {
@@ -275,7 +275,7 @@ Result<std::int32_t> ProcessSets::agree(const JobExchange& exchange, std::span<c
     std::int32_t next = next_id_;
     for (std::size_t rank = 0; rank < all.value().size(); ++rank) {
         if (all.value()[rank].empty()) {
-            continue;  // this rank takes no part in the exchange
+            continue;  // `rank` takes no part in the exchange
         }
         collectives::WireReader reader(all.value()[rank]);
         next = std::max(next, reader.number<std::int32_t>());
@@ -334,13 +334,13 @@ Status ProcessSets::check_new(const SetIdentity& identity) const {
     return {};
 }
 
-/// Sets up the set together with the other members. A rank that is not a member only follows their steps, and `set`
-/// stays empty.
+/// Sets up the set together with the other members. If this rank is not a member, it only follows the members' steps,
+/// and `set` stays empty.
 Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchange, std::shared_ptr<ProcessSet>& set) {
     const JobExchange exchange_or_end = [this, &identity, &exchange](std::span<const std::byte> mine) {
         Result<std::vector<Bytes>> all = exchange(mine);
-        // The failure may be known only to this rank, while the other ranks wait for its next step. So this rank ends
-        // the job. If the exchange failed because the job or a rank has ended, all ranks know of the failure anyway.
+        // Perhaps only this rank knows of the failure, while the other ranks wait for its next step. So this rank ends
+        // the job. This is not needed if the exchange failed because the job or a rank has ended: all ranks know that.
         if (!all.is_ok() && all.status().code() != ErrorCode::aborted &&
             all.status().code() != ErrorCode::not_initialized) {
             end_job(identity, all.status().message());
@@ -370,8 +370,8 @@ Status ProcessSets::join(const SetIdentity& identity, const JobExchange& exchang
 }
 
 Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity& identity, SetUpPlane& plane) const {
-    std::vector<collectives::RankFacts> facts;  // known since the start of the job, because the ranks of a host do not
-                                                // change
+    // taken from the job's group, because these facts do not change during the job
+    std::vector<collectives::RankFacts> facts;
     for (const int rank : identity.ranks) {
         facts.push_back(job_.group.facts[static_cast<std::size_t>(rank)]);
     }
@@ -382,7 +382,7 @@ Result<std::shared_ptr<ProcessSets::Joined>> ProcessSets::make(const SetIdentity
     auto joined = std::make_shared<Joined>();
     joined->group = std::move(ranks.value().group);
     joined->arena = std::move(ranks.value().attached.arena);
-    // For each member of the set on this host: its number in the job's arena.
+    // The numbers that the set's members on this host have in the job's arena.
     std::vector<std::uint32_t> members;
     for (const int member : joined->group.members) {
         const auto found =

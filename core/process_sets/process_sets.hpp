@@ -43,18 +43,18 @@ public:
         ProcessSet& world;
         Engine& engine;
         std::atomic<std::uint32_t>& pending;  // see the constructor of ProcessSet
-        // the number of this job's first set; earlier jobs of this process used only lower numbers
+        // The number that the job's first set gets. Earlier jobs of this process used only lower numbers.
         std::int32_t first_id = 1;
     };
     explicit ProcessSets(const Job& job);
 
-    /// Adds a set. Collective over all ranks of the job; all give the same ranks, in any order. Returns the number of
-    /// the new set. The result is the same on all ranks. If the result is an error, nothing has changed.
+    /// Adds a set. Collective over all ranks of the job, which must all give the same ranks, in any order. Returns the
+    /// number of the new set. The result is the same on all ranks. If the result is an error, nothing has changed.
     /// - Mismatch: the ranks gave different arguments.
     /// - InvalidArgument: the ranks cannot form a set, or a set with the same ranks exists.
     Result<std::int32_t> add(std::span<const int> ranks);
-    /// Removes a set. Collective over all ranks of the job. Operations that are pending in the set fail. Errors: as for
-    /// add().
+    /// Removes a set. Collective over all ranks of the job. Operations that are pending in the set fail. The errors are
+    /// those of add().
     Status remove(std::int32_t id);
     /// Adds a set. Collective over the given ranks only, which must include this rank. Several such sets may have the
     /// same ranks. Returns the set's number, which only the members may use.
@@ -62,13 +62,13 @@ public:
     /// Lets this rank leave a set of add_among(), without waiting for the other members.
     Status leave(std::int32_t id);
 
-    /// Returns the set for an operation of this rank. InvalidArgument: there is no such set, or this rank is not a
-    /// member. The set exists while the caller holds the pointer, but a removed set refuses operations.
+    /// Returns the set for an operation of this rank. Fails with InvalidArgument if there is no such set, or if this
+    /// rank is not a member. The set exists while the caller holds the pointer, but a removed set refuses operations.
     [[nodiscard]] Result<std::shared_ptr<ProcessSet>> find(std::int32_t id) const;
-    /// Returns the members of the set. InvalidArgument: there is no such set.
+    /// Returns the members of the set. Fails with InvalidArgument if there is no such set.
     [[nodiscard]] Result<SetIdentity> identity(std::int32_t id) const;
-    /// Returns the number of the set that add() created and that has these ranks, in any order. InvalidArgument: there
-    /// is no such set.
+    /// Among the sets that add() created, finds the one with these ranks, and returns its number. The order of the
+    /// ranks does not matter. Fails with InvalidArgument if there is no such set.
     [[nodiscard]] Result<std::int32_t> id_of(std::vector<int> ranks) const;
     /// The numbers of all sets, in ascending order; the world's number 0 is the first.
     [[nodiscard]] std::vector<std::int32_t> ids() const;
@@ -87,9 +87,9 @@ public:
     /// contain this rank, except the world.
     [[nodiscard]] std::mutex& changing() { return changing_; }
     [[nodiscard]] std::vector<std::shared_ptr<ProcessSet>> joined() const;
-    /// Records that the job has ended and its sets change no more. Call this while holding changing().
+    /// Records that the job has ended, so that its sets do not change any more. The caller must hold changing().
     void end() { ended_ = true; }
-    /// Returns NotInitialized after end(). Call this while holding changing().
+    /// Returns NotInitialized after end(). The caller must hold changing().
     [[nodiscard]] Status check_going() const;
 
 private:
@@ -124,7 +124,7 @@ private:
     bool ended_ = false;       // under changing_
     mutable std::mutex mutex_;
     std::map<std::int32_t, Known> known_;
-    std::atomic<std::uint32_t> shared_count_{0};  // the result of count_shared(), for threads without the mutex
+    std::atomic<std::uint32_t> shared_count_{0};  // the number that count_shared() found; read without the mutex
 };
 
 }  // namespace rueda::core

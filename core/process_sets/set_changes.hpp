@@ -11,8 +11,8 @@
 #include "base/status.hpp"
 #include "collectives/control_plane.hpp"
 
-/// The messages between ranks about process sets that they add or remove. The bytes come from other processes, so these
-/// functions check them.
+/// Encodes and decodes the messages in which ranks tell each other which process sets they add or remove. The bytes
+/// come from other processes, so the functions check them.
 namespace rueda::core {
 
 enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };
@@ -24,10 +24,12 @@ enum class SetChange : std::uint8_t { add = 1, remove = 2, add_among = 3 };
 /// be invalid.
 [[nodiscard]] std::string describe_set_change(std::span<const std::byte> bytes);
 
-/// Splits the result of an allgather into the ranks' bytes. The length of each rank's bytes comes before these bytes.
+/// Splits the result of an allgather into the ranks' bytes. In `joined`, the length of a rank's bytes comes before the
+/// bytes.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_rank(std::span<const std::byte> joined, int ranks);
 
-/// Like split_by_rank(), but a rank's number comes before the length. Ranks may be missing; their elements are empty.
+/// Like split_by_rank(), but in `joined` a rank's number comes before the length. Ranks may be missing. Their elements
+/// in the result are empty.
 [[nodiscard]] Result<std::vector<collectives::Bytes>> split_by_named_rank(std::span<const std::byte> joined, int ranks);
 
 }  // namespace rueda::core

@@ -19,8 +19,8 @@ namespace {
 /// If a rank's last heartbeat is older than this, the rank counts as silent. The background thread of a healthy rank
 /// writes its heartbeat several times in this time.
 constexpr std::int64_t kSilentNs = 1'000'000'000;
-/// The length at which the reason in a file is cut. The length is large, because the reason may be a stall report with
-/// a line for each rank.
+/// The maximum length of the reason in a file; a longer reason is cut. The maximum is large, because the reason may be
+/// a stall report with a line for each rank.
 constexpr std::size_t kLongestReason = 4096;
 
 std::string_view describe(base::RankState state) {
@@ -55,8 +55,8 @@ std::optional<std::string> RecorderFiles::write_at_end(std::string_view reason) 
     });
 }
 
-/// The recorders are read here, because the arena may be unmapped while a slow file system still writes. Making the
-/// texts takes longer, so the writing thread does this.
+/// Reads the recorders at once, because the arena may be unmapped while a slow file system still writes. To make the
+/// texts takes longer, so the writing thread makes them.
 template <class Choose>
 std::optional<std::string> RecorderFiles::write(std::string_view reason, Choose&& choose) noexcept {
     if (!files_.is_wanted() || arena_->recorder(0) == nullptr) {

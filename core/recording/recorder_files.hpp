@@ -21,15 +21,15 @@ namespace rueda::core {
 /// Threads: any, one at a time.
 class RecorderFiles {
 public:
-    /// `files` outlives this object. `size`: the number of ranks of the job.
+    /// `files` must outlive this object. `size` is the number of ranks of the job.
     RecorderFiles(FileWriter& files, std::shared_ptr<collectives::Arena> arena, std::string host, std::int32_t size)
         : files_(files), arena_(std::move(arena)), host_(std::move(host)), size_(size) {}
 
     /// Writes the recorders of all ranks of the host.
     [[nodiscard]] std::optional<std::string> write_all(std::string_view reason) noexcept;
     /// Call this when the job has ended. Each rank writes its own recorder. The lowest rank that still lives also
-    /// writes the recorders of ranks that cannot do this: of dead ranks, and of ranks whose background thread has had
-    /// no heartbeat for a while.
+    /// writes the recorders of ranks that cannot do it themselves. These are dead ranks, and ranks whose background
+    /// thread has had no heartbeat for a while.
     ///
     /// write_all() and write_at_end() return what FileWriter::write() returns.
     [[nodiscard]] std::optional<std::string> write_at_end(std::string_view reason) noexcept;

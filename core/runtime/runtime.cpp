@@ -34,7 +34,7 @@ namespace {
 /// Whether the setting RUEDA_GPU_PATH lets tensors on GPUs move through NCCL.
 bool allows_nccl(base::GpuPath path) { return path == base::GpuPath::automatic || path == base::GpuPath::nccl; }
 
-/// The host's name for texts; "" in a job on one host.
+/// The host's name for messages; "" in a job on one host.
 std::string name_of_host(const collectives::LocalGroup& group) {
     return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
 }
@@ -116,15 +116,15 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     }
     Status status = plane.barrier();  // after the barrier, the blocks of all ranks are filled
     if (status.is_ok() && runtime.value()->bulk_ != nullptr) {
-        // From now on, this rank does not call MPI for the control plane. MPI may still hold the last messages of the
-        // control plane, so pass_last_messages() waits until they have arrived.
+        // MPI may still hold the last messages of the control plane, and after this point this rank does not call MPI
+        // for the control plane any more. So pass_last_messages() waits until these messages have arrived.
         status = pass_last_messages(config, plane, *runtime.value()->bulk_, {&runtime.value()->control(), launcher});
     }
     if (status.is_ok()) {
         status = runtime.value()->start_threads();
     }
     if (!status.is_ok()) {
-        // Some ranks have started already, and would wait for this rank for ever. The abort ends their waits.
+        // Other ranks may have started already, and would wait for this rank for ever. The abort ends their waits.
         runtime.value()->engine_.raise(ErrorCode::aborted, fmt::format("rank {} could not start: {}",
                                                                        runtime.value()->group_.rank, status.message()));
         runtime.value()->abandon();
@@ -149,8 +149,8 @@ Status Runtime::start_threads() {
     return engine_.start();
 }
 
-/// Wakes the thread of this rank that must look for messages of other hosts: the caller that drives progress, or else
-/// the background thread.
+/// Wakes the thread of this rank that must look for messages of other hosts. If a caller drives progress, this is the
+/// caller, and otherwise it is the background thread.
 void Runtime::ring() {
     base::Attention<base::StdAtomics>& attention = control().ranks[arena_->rank()].attention;
     attention.ring(attention.state());
@@ -164,8 +164,8 @@ Result<std::unique_ptr<Runtime>> Runtime::set_up(const base::Config& settings,
                                                  collectives::AddressReserve* addresses) {
     base::Config config = settings;
     const auto refuse = [&](const Status& status) {
-        // If one of these steps fails, it fails on all ranks. So the control plane can be closed normally, unless a
-        // connection is broken.
+        // If one of the steps of set_up() fails, it fails on all ranks. All of them close the control plane, so a
+        // normal close works, unless a connection is broken.
         control_plane->close(/*after_failure=*/status.code() == ErrorCode::aborted);
         return status;
     };
@@ -302,8 +302,8 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
                                                        .heap = &heap_});
 }
 
-/// Whether this rank is in other process sets than `set` that use a device or may do so later. The world contains every
-/// rank, so the world counts only if it has used a device.
+/// Whether this rank is also in other process sets that use a device or may use one later. Every rank is in the world,
+/// so the world counts only if it has used a device.
 bool Runtime::is_in_sets_besides(const ProcessSet& set) const {
     if (set.identity().is_world()) {
         return process_sets_.shared_count() > 0;
@@ -336,8 +336,8 @@ Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_
     }
     RUEDA_RETURN_IF_FAILED(engine_.wait_until_launched(completion, timeout_seconds));
     if (completion.has_failed()) {
-        return engine_.wait(completion, timeout_seconds);  // the failure can be read only when all members of the group
-                                                           // have ended
+        // wait() returns the failure, but only when all members of the group have ended
+        return engine_.wait(completion, timeout_seconds);
     }
     return completion.device_end()->make_wait({stream.index, stream.stream});
 }
@@ -506,8 +506,8 @@ void Runtime::begin_busy(std::string_view what) {
     publish_busy();
 }
 
-/// Publishes the innermost busy scope (what the program says it is busy with). The caller holds the mutex. A report
-/// that is made between the two stores shows the new time with the old text. This does no harm.
+/// Publishes what the program says it is busy with: the innermost scope. The caller holds `busy_mutex_`. A report that
+/// is made between the two stores shows the new time with the old text. This does no harm.
 void Runtime::publish_busy() {
     base::RankBlock& block = control().ranks[arena_->rank()];
     block.busy_since_ns.store(busy_.empty() ? 0 : busy_.back().since_ns, std::memory_order_relaxed);
@@ -528,15 +528,16 @@ Status Runtime::end_busy() {
 void Runtime::set_end_reason(std::string_view text) { control().ranks[arena_->rank()].end_reason.write(text); }
 
 void Runtime::abort(std::string_view reason) {
-    // This store comes before the other ranks learn of the abort. It uses release, because let_the_cause_end_first()
-    // reads the value with acquire.
+    // The store to `ended_job` comes before raise(), which tells the other ranks of the abort. It is a release store;
+    // let_the_cause_end_first() reads the value with acquire.
     control().ranks[arena_->rank()].ended_job.store(1, std::memory_order_release);
     engine_.raise(ErrorCode::aborted, fmt::format("rank {} has ended the job: {}", group_.rank, reason));
 }
 
 void Runtime::let_the_cause_end_first() const {
     constexpr std::chrono::milliseconds kPatience{2000};
-    // Launchers check every 100 ms for processes that have ended, so this constant must be longer than 100 ms.
+    // Launchers look every 100 ms for processes that have ended. With a head start of more than 100 ms, they see the
+    // cause first.
     constexpr std::chrono::milliseconds kHeadStart{300};
     constexpr std::chrono::milliseconds kPause{5};
     const base::ControlBlock& block = arena_->control();
@@ -589,14 +590,15 @@ Status Runtime::announce_shutdown(Deadline deadline) {
         engine_.end_messages();
         messages_ended_ = true;
     }
-    // This rank announces its shutdown before it takes the lock. A thread that adds or removes a set holds the lock
-    // while it waits for other ranks, and the announcement ends that wait.
+    // This rank announces its shutdown before it takes the lock `no_new_sets`. Another thread may hold this lock while
+    // it adds or removes a set and waits for other ranks. The announcement ends that wait.
     RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*world_, EndCall::shutdown, seconds_left(deadline)));
     const std::unique_lock no_new_sets = base::lock_before(process_sets_.changing(), deadline);
     if (!no_new_sets.owns_lock()) {
         return {ErrorCode::timeout, ""};
     }
-    // No set can be added after this, because adding a set needs an operation or messages.
+    // No set can be added any more: to add a set, the ranks need an operation or messages, which are no longer
+    // possible.
     for (const std::shared_ptr<ProcessSet>& set : process_sets_.joined()) {
         RUEDA_RETURN_IF_FAILED(engine_.announce_shutdown(*set, EndCall::shutdown, seconds_left(deadline)));
         // `set` needs no stall report of its own: the world's report names all missing ranks.
@@ -614,7 +616,7 @@ Status Runtime::leave_job() {
     const Status over(ErrorCode::not_initialized, "rueda::shutdown() has been called on this rank");
     const std::lock_guard no_new_sets(process_sets_.changing());
     const bool after_failure = engine_.aborted();
-    Status reason = after_failure ? engine_.abort_reason() : over;  // the steps after this line must not need memory
+    Status reason = after_failure ? engine_.abort_reason() : over;  // the later steps must not need memory
     shut_down_ = true;
     engine_.stop();
     if (after_failure) {
@@ -631,10 +633,11 @@ Status Runtime::leave_job() {
         has_ended_cleanly =
             end_bulk_transport(config_, logger_, *control_plane_, *bulk_, after_failure, {&control(), launcher_});
     }
-    // If it is possible that another rank died while it left the job, MPI is not called any more.
+    // If the job has not ended cleanly, another rank may have died while it left the job. MPI is then not called any
+    // more.
     control_plane_->close(/*after_failure=*/!has_ended_cleanly);
     if (leaders_ != nullptr) {
-        // another host may have needed an answer of this rank until now, so the connections are closed only here
+        // the connections are closed so late because another host may have needed an answer of this rank until now
         leaders_->close(/*says_farewell=*/!after_failure);
     }
     metrics_endpoint_.reset();
@@ -672,7 +675,7 @@ void Runtime::release_after_abort() {
         return;
     }
     const std::lock_guard no_new_sets(process_sets_.changing());
-    // From here on no thread of this process can enter the engine, whose memory is released next.
+    // After end_for_good(), no thread of this process can enter the engine. So its memory can be released below.
     engine_.end_for_good(engine_.abort_reason());
     process_sets_.end();
     heap_.end_quarantine();

@@ -58,7 +58,7 @@ public:
     [[nodiscard]] const collectives::LocalGroup& group() const { return group_; }
     [[nodiscard]] const base::Logger& logger() const { return logger_; }
     /// Whether the ranks of an MPI communicator are the ranks of this job, in the same order; see
-    /// ControlPlane::is_of_same_ranks(). Only one thread at a time, before the shutdown.
+    /// ControlPlane::is_of_same_ranks(). One thread at a time may call this, and only before the shutdown.
     [[nodiscard]] Result<bool> is_of_same_ranks(std::span<const std::byte> communicator) {
         return control_plane_->is_of_same_ranks(communicator);
     }
@@ -95,16 +95,18 @@ public:
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }
-    /// Records, on the caller's stream, that the tensors of an operation in `set` are ready. Returns what the operation
-    /// needs to know about the device. The operation must be started before other work is put into the stream.
+    /// Puts an event into the caller's stream: when the device reaches the event, the tensors of an operation in `set`
+    /// are ready. Returns what the operation needs to know about the device. The operation must be started before other
+    /// work is put into the stream.
     [[nodiscard]] Result<std::shared_ptr<const DeviceUse>> use_device(ProcessSet& set,
                                                                       const rueda_device_stream& given);
-    /// Records, on the caller's stream, that the tensor of a send or a receive is ready, and stores in `request` what
-    /// the message needs to know about the device. A message may use any device. Also allocates memory of the host for
-    /// the message.
+    /// Puts such an event into the caller's stream for the tensor of a send or a receive. Stores in `request` what the
+    /// message needs to know about the device. A message may use any device. Also allocates memory of the host for the
+    /// message.
     [[nodiscard]] Status use_device(const rueda_device_stream& given, MessageRequest& request);
-    /// Waits until all work of the operation has been given to the device, and makes the later work in `stream` wait
-    /// for the operation's end. If the tensors are in the CPU's memory, waits for the end of the operation.
+    /// Waits until all work of the operation has been given to the device. Then makes the later work in `stream` wait
+    /// on the device for the operation's end. If the tensors are in the CPU's memory, waits for the operation's end
+    /// instead.
     Status wait_on_stream(const Completion& completion, const rueda_device_stream& stream, double timeout_seconds);
     /// Describes what the operation of `completion` waits for; "" if it has ended or nothing is known.
     [[nodiscard]] std::string describe_wait(const Completion& completion) const {
@@ -120,8 +122,7 @@ public:
     /// ProcessSet::announce_join().
     Status start_join(Completion& completion, bool counted, const char* source_file = nullptr,
                       std::int32_t source_line = 0);
-    /// Whether `completion` is done. Before it answers, this function drives one turn if no other thread drives
-    /// progress.
+    /// Whether `completion` is done. If no other thread drives progress, this function drives one turn first.
     [[nodiscard]] bool poll(const Completion& completion);
 
     Result<void*> allocate(std::uint64_t bytes);
@@ -166,20 +167,20 @@ public:
         }
     }
 
-    /// Leaves the job: waits until all ranks leave it, and then until the callbacks have run. A failure means that the
-    /// job was aborted before all ranks had left; its text gives the reason of the abort. Even after a failure, this
-    /// rank has left the job. Several threads may call this function: one of them does the work and gets the failure,
-    /// and the other threads wait for this thread.
+    /// Leaves the job: waits until all ranks leave it, and then until the callbacks have run. Fails with the reason of
+    /// the abort if the job was aborted before all ranks had left. Even after a failure, this rank has left the job.
+    /// Several threads may call this function. One of them does the work and gets the failure; the others wait until it
+    /// is done.
     Status shutdown() { return shutdown_within(-1); }
-    /// Like shutdown(), but waits for other ranks only for this time (negative: no limit). Returns Timeout if some
-    /// ranks have not called shutdown by then. After a Timeout, this rank starts no more operations, but still serves
-    /// the other ranks. A later call continues the wait.
+    /// Like shutdown(), but waits for other ranks only for this time. A negative time means no limit. Returns Timeout
+    /// if some ranks have not called shutdown by then. After a Timeout, this rank starts no more operations, but still
+    /// serves the other ranks. A later call continues the wait.
     Status shutdown_within(double timeout_seconds);
-    /// Releases the memory of a job that was aborted, because shutdown() releases it only without an abort. Call this
-    /// after shutdown(), when all other ranks have left the job or are dead. Call this only in a job without MPI,
-    /// because MPI may still write into the memory. UCX is not called any more after the shutdown. If a network card
-    /// still writes to memory that it has registered, this does no harm: the kernel keeps these pages and uses them for
-    /// nothing else. Does nothing if the job was not aborted.
+    /// After an abort, shutdown() does not release the job's memory; this function does. Call it after shutdown(), when
+    /// all other ranks have left the job or are dead. Call it only in a job without MPI, because MPI may still write
+    /// into the memory. UCX is not called any more after the shutdown. If a network card still writes to memory that it
+    /// has registered, this does no harm: the kernel keeps these pages and uses them for nothing else. Does nothing if
+    /// the job was not aborted.
     void release_after_abort();
     [[nodiscard]] bool aborted() const { return engine_.aborted(); }
     /// Whether shutdown_within() has begun and is not complete. The load is relaxed, because the caller reads the value
@@ -190,9 +191,9 @@ public:
     }
     /// Ends the job on all ranks, without waiting. Any thread.
     void abort(std::string_view reason);
-    /// Delays the exit of this process if another rank of this host has ended the job. Waits until the process of that
-    /// rank has ended, but for two seconds at most. If the process has ended, waits another 0.3 s. Reason: torchrun,
-    /// torch.multiprocessing.spawn and mpirun report the process that ends first as the cause.
+    /// Call this before this process exits. torchrun, torch.multiprocessing.spawn and mpirun report the process that
+    /// ends first as the cause. So if another rank of this host has ended the job, this function waits until that
+    /// rank's process has ended, for two seconds at most. After the end of that process, it waits another 0.3 s.
     void let_the_cause_end_first() const;
     /// Sets the text that other ranks report if this process ends without a shutdown.
     void set_end_reason(std::string_view text);
@@ -230,7 +231,7 @@ private:
 
     base::Config config_;
     std::unique_ptr<collectives::ControlPlane> control_plane_;
-    std::unique_ptr<collectives::BulkTransport> bulk_;       // null if the control plane carries the data, too
+    std::unique_ptr<collectives::BulkTransport> bulk_;       // null if the control plane also carries the data
     std::unique_ptr<collectives::LeaderTransport> leaders_;  // may be null
     collectives::LocalGroup group_;
     base::Logger logger_;
@@ -239,8 +240,8 @@ private:
     collectives::ResidentHeap heap_;
     std::atomic<std::uint32_t> pending_{0};  // see the constructor of ProcessSet
     std::shared_ptr<ProcessSet> world_;
-    CallbackThread callbacks_;  // declared before the messenger and the engine, because both let this thread run
-                                // callbacks
+    // Declared before the messenger and the engine, because both give their callbacks to this thread.
+    CallbackThread callbacks_;
     Messenger messenger_;
     Engine engine_;
     ProcessSets process_sets_;
@@ -250,19 +251,20 @@ private:
     int pid_;
     int threads_;  // see threads_per_rank()
 
-    std::mutex recorder_mutex_;  // a thread that holds this mutex locks no other mutex except the heap's
+    std::mutex recorder_mutex_;  // A thread that holds this mutex may lock the heap's mutex, but no other.
     /// A thread holds this mutex while it reads metrics from the arena, or while it clears has_metrics_ before the
     /// arena is released. A thread that holds this mutex locks no other mutex.
     std::mutex metrics_mutex_;
     bool has_metrics_ = true;  // under metrics_mutex_
-    // The endpoint's threads use this Runtime. So leave_job() destroys the endpoint first.
+    // Its threads use this Runtime. So leave_job() destroys the endpoint before it releases the memory.
     std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
     std::mutex busy_mutex_;
     std::vector<BusyScope> busy_;
     std::mutex shutdown_mutex_;
     bool messages_ended_ = false;  // under shutdown_mutex_
     bool shut_down_ = false;       // under shutdown_mutex_
-    /// True if the memory was released, or must be kept because the timeline may still use it; under shutdown_mutex_
+    /// True if release_after_abort() must not release the memory. It was already released, or the timeline may still
+    /// use it. Protected by shutdown_mutex_.
     bool keeps_or_has_released_ = false;
 };
 

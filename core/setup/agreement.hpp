@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// Returns success on all ranks, or a failure on all ranks. Each rank that has failed gets its own failure, and the
-/// other ranks get the failure of the lowest rank that has failed. Collective.
+/// Returns a failure on all ranks if `mine` is a failure on any rank. A rank that has failed gets its own failure, and
+/// the other ranks get the failure of the lowest rank that has failed. Collective.
 [[nodiscard]] Status agree_on(collectives::ControlPlane& control_plane, const Status& mine);
 
 }  // namespace rueda::core

@@ -33,17 +33,19 @@ constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
 
-/// The number of attachments, which exist only on several hosts. A log entry can refer to an attachment, which is a
-/// buffer for a text or for first dimensions.
+/// The number of attachments. An attachment is a buffer for a text or for first dimensions, to which a log entry can
+/// refer. Only jobs on several hosts have attachments.
 constexpr std::uint32_t kAttachments = 64;
-/// The number of records (requests to the registrar) in a mailbox on several hosts. The number is larger than on one
-/// host, because on several hosts a rank posts a record whenever it is the last rank of its host to announce a tensor.
+/// The number of records (requests to the registrar) in a mailbox on several hosts. On several hosts, a rank posts a
+/// record for each tensor that it announces as the last rank of its host. So this number is larger than the number on
+/// one host.
 constexpr std::uint32_t kMailboxRecords = 256;
 constexpr std::uint64_t kTextBytes = 4 * base::kKiB;
 
-/// The size of the ring buffer for messages from one rank to another: four chunks of the size that is copied fastest
-/// through the caches (collectives/host/tasks/copying.hpp). With more than four ranks the rings are smaller than this:
-/// all rings to one rank together have 1 MiB. A page of a ring takes memory only after its first use.
+/// The largest size of the ring buffer for messages from one rank to another. Four chunks fit into it, each of the size
+/// that is copied fastest through the caches (collectives/host/tasks/copying.hpp). All rings to one rank together have
+/// at most kRingsOfRank bytes, so with more than four ranks the rings are smaller. A page of a ring takes memory only
+/// after its first use.
 constexpr std::uint64_t kRingBytes = 256 * base::kKiB;
 constexpr std::uint64_t kRingsOfRank = 1024 * base::kKiB;
 
@@ -51,11 +53,11 @@ std::uint64_t ring_bytes_of(std::uint32_t members) {
     return std::min(kRingBytes, std::bit_floor(kRingsOfRank / members));
 }
 
-/// The largest input that is sent with its announcement, which saves one or two waits for other ranks. With two ranks,
-/// measurements showed a gain up to 128 KiB, because each cache line moves between the cores only once
-/// (NegotiationMemory::place_index()). With more than two ranks, each rank reads the inputs of all other ranks, so the
-/// gain ends at a smaller size (docs/design/collectives.md). The size is also limited by the available memory, because
-/// each rank has two such buffers per slot.
+/// The largest input that is sent with its announcement. To send it saves one or two waits for other ranks. With two
+/// ranks, measurements showed a gain up to 128 KiB, because each cache line moves between the cores only once
+/// (NegotiationMemory::place_index()). With more ranks, each rank reads the inputs of all other ranks, so the gain ends
+/// at a smaller size (docs/design/collectives.md). The limits here are lower to save memory: each rank has two such
+/// buffers per slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
 constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
@@ -68,8 +70,8 @@ void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {
     extent.payload_slots = std::min({kPayloadSlots, static_cast<std::uint32_t>(slots), extent.initial_slots});
 }
 
-/// Halves the memory of the buffers for inputs: first the size of a buffer, down to kPayloadBytes, and then the number
-/// of buffers.
+/// Halves the memory of the buffers for inputs. As long as a buffer has more than kPayloadBytes, its size is halved;
+/// after that, the number of buffers.
 void shrink_payloads(NegotiationExtent& extent) {
     if (extent.payload_bytes > kPayloadBytes) {
         plan_payloads(extent, extent.payload_bytes / 2);
@@ -84,12 +86,12 @@ std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.refusals_per_slot = 0;
     using Memory = NegotiationMemory<base::StdAtomics>;
     return Memory::bytes(extent) -
-           // the table of splits is not counted, because only alltoalls and scatters touch it
+           // without the table of splits, because only alltoalls and scatters touch it
            Memory::splits_bytes(extent);
 }
 
-/// The address space to reserve for a rank's resident tensors: the configured limit, or the size of the machine's
-/// memory. The result is smaller if the address space of the process is limited.
+/// The address space to reserve for a rank's resident tensors. This is the configured limit, or the size of the
+/// machine's memory if no limit is configured. The result is smaller if the address space of the process is limited.
 std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_t members) {
     struct sysinfo info {};
     sysinfo(&info);
@@ -97,13 +99,13 @@ std::uint64_t reservable_resident_bytes(const base::Config& config, std::uint32_
         config.resident_limit_bytes != 0 ? config.resident_limit_bytes : std::uint64_t{info.totalram} * info.mem_unit;
     const Result<base::MemoryLimits> limits = base::read_memory_limits();
     if (limits.is_ok() && limits.value().address_space_left_bytes != base::MemoryLimits::kUnlimited) {
-        // Every rank maps the regions of all ranks. Half of the address space stays free for the program.
+        // Every rank maps the regions of all `members`, and half of the address space stays free for the program.
         bytes = std::min(bytes, limits.value().address_space_left_bytes / 2 / members);
     }
     return bytes / kHugePage * kHugePage;
 }
 
-/// Returns the smallest value of all ranks, for each of several numbers.
+/// Every rank gives several numbers. For each of them, returns the smallest value of all ranks.
 template <std::size_t kCount>
 Result<std::array<std::uint64_t, kCount>> smallest_of_all(collectives::ControlPlane& control_plane,
                                                           std::array<std::uint64_t, kCount> numbers) {
@@ -125,13 +127,13 @@ Result<std::array<std::uint64_t, kCount>> smallest_of_all(collectives::ControlPl
 
 Status touch_own_cells(const collectives::Arena& arena, const NegotiationExtent& extent) {
     const std::uint64_t bytes = arena.plan().cell_bytes * arena.plan().cells_per_rank;
-    // The check includes this rank's share of the negotiation tables. The ranks touch these tables later, when they
-    // announce names.
+    // The ranks touch the negotiation tables later, when they announce names. But check_memory() already counts this
+    // rank's share of these tables.
     const std::uint64_t tables = touched_negotiation_bytes(extent) / arena.plan().members;
     RUEDA_RETURN_IF_FAILED(base::check_memory(bytes + tables, "the arena"));
-    // If memory is missing, touching the pages now gives an error. A later touch would raise a signal in the middle of
-    // an operation. Kernels before 5.14 do not have MADV_POPULATE_WRITE; with them, only check_memory() notices that
-    // memory is missing.
+    // This madvise() touches the pages now, and fails if there is not enough memory. A later touch would raise a signal
+    // in the middle of an operation. Kernels before 5.14 do not have MADV_POPULATE_WRITE. With them, only
+    // check_memory() notices that memory is missing.
     if (madvise(arena.cell(arena.rank(), 0), bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
         return system_failure(ErrorCode::resource_exhausted,
                               fmt::format("touching {} of the arena", base::format_bytes(bytes)));
@@ -146,7 +148,7 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     ArenaSizes sizes;
     NegotiationExtent& extent = sizes.extent;
     extent.members = members;
-    // The settings count only slots for names; slots for operations without a name are added.
+    // The settings say how many slots there are for names. The slots for operations without a name are added here.
     extent.slots = extent.unnamed_slots + std::max(config.slots_max, 1U);
     extent.initial_slots = std::min(extent.unnamed_slots + std::max(config.slots, 1U), extent.slots);
     extent.call_sites = config.call_sites ? 1 : 0;
@@ -155,8 +157,8 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
         extent.attachments = kAttachments;
         extent.mailbox_records = kMailboxRecords;
         const std::uint64_t rows = std::uint64_t{job_size} * sizeof(std::int64_t);
-        // An attachment holds the first dimensions of all ranks, or a text and the sizes of groups, at most one for
-        // each rank.
+        // An attachment holds either the first dimensions of all ranks, or a text and the sizes of groups. There is at
+        // most one size for each rank.
         extent.attachment_bytes = static_cast<std::uint32_t>(kTextBytes + (rows + 63) / 64 * 64);
     } else if (members > 1 && members <= kInlineMembers) {
         plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
@@ -166,18 +168,19 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
     plan.members = members;
     plan.cells_per_rank = config.cells_per_rank;
     plan.resident_bytes = resident_bytes;
-    // Streaming stores are faster from 4 MiB on, but not if the outputs of all ranks of the host fit into the L3 cache.
+    // Streaming stores are faster for outputs from 4 MiB on, except if the outputs of all ranks of the host together
+    // fit into the L3 cache.
     plan.stream_from = std::max(plan.stream_from, caches.third_level / members);
-    // The chunk size is a fixed part of the size of the L2 cache. A chunk passes through the caches of the rank that
-    // writes it and of the rank that reads it. The private memory of the two ranks passes through these caches too,
-    // because they copy from it and to it. Two chunks are in use at the same time, and the caches also hold other data.
-    // A thirty-second of the L2 cache was faster than a sixteenth or an eighth (docs/design/collectives.md).
+    // Unless it is configured, the chunk size is a thirty-second of the L2 cache's size. This was faster than a
+    // sixteenth or an eighth (docs/design/collectives.md). A chunk passes through the caches of the rank that writes it
+    // and of the rank that reads it. The private memory of the two ranks passes through these caches too, because they
+    // copy from it and to it. Two chunks are in use at the same time, and the caches also hold other data.
     const std::uint64_t usual = std::clamp(caches.second_level / 32, kSmallestUsualChunk, kLargestUsualChunk);
     const std::uint64_t wanted = config.chunk_bytes != 0 ? config.chunk_bytes : usual;
-    // A cell must hold at least one element for each member, because in a reducescatter it holds one piece of the
-    // tensor for each member. An element has up to 16 bytes: between hosts, an average of int64 is sent as 16 bytes. If
-    // doubles are compressed to 16 bits between hosts, they are uncompressed in the cells, and take four times as many
-    // bytes there. Cells have the same size on all hosts, even if the hosts have different numbers of members.
+    // In a reducescatter, a cell holds one piece of the tensor for each member, so it needs space for at least one
+    // element for each member. An element has up to 16 bytes: between hosts, an average of int64 is sent as 16 bytes.
+    // If doubles are compressed to 16 bits between hosts, they are uncompressed in the cells, and take four times as
+    // many bytes there. Cells have the same size on all hosts, even if the hosts have different numbers of members.
     const std::uint64_t piece_bytes = has_other_hosts ? 64 : 8;
     const std::uint64_t pieces = has_other_hosts ? base::kMaxLocalRanks : members;
     const std::uint64_t least_lines = (piece_bytes * pieces + base::kCacheLine - 1) / base::kCacheLine;
@@ -206,7 +209,8 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
                                    ResidentRoom room, collectives::AddressReserve* addresses) {
     const auto members = static_cast<std::uint32_t>(group.local_size);
     const bool is_job = room == ResidentRoom::yes;
-    // Several process sets may work at the same time, so none of them counts on the L3 cache.
+    // Several process sets may work at the same time and share the L3 cache. So a process set plans as if there were no
+    // L3 cache.
     const auto smallest = smallest_of_all<4>(
         control_plane, {is_job ? reservable_resident_bytes(config, members) : 0, config.arena_limit_bytes,
                         caches.second_level, is_job ? caches.third_level : 0});
@@ -242,7 +246,7 @@ Result<AttachedArena> set_up_arena(const base::Config& config, collectives::Cont
         mapped.value()->initialise();
         NegotiationMemory<base::StdAtomics>::initialise(mapped.value()->negotiation(), sizes.value().extent);
     }
-    // When all ranks have agreed here, the leader has written the arena, and the other ranks may read it.
+    // When agree_on() returns, the leader has written the arena, and the other ranks may read it.
     RUEDA_RETURN_IF_FAILED(agree_on(control_plane, status));
     status = mapped.value()->check();
     if (status.is_ok()) {

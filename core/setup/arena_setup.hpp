@@ -27,7 +27,7 @@ enum class ResidentRoom : std::uint8_t { yes, no };
 /// Sets up the arena. Collective. The ranks agree on the sizes and compare them with the available memory. Then they
 /// create, share, map and check the arena, and each rank touches its own part. All ranks get the same result, except
 /// for errors that only one rank can see. `caches` determines the size of the chunks, and which outputs are written
-/// past the caches; the smallest sizes of all ranks count. `addresses`: see Arena::map().
+/// past the caches. The ranks use the smallest cache sizes of all ranks. Arena::map() describes `addresses`.
 [[nodiscard]] Result<AttachedArena> set_up_arena(const base::Config& config, collectives::ControlPlane& control_plane,
                                                  const collectives::LocalGroup& group, const base::CacheSizes& caches,
                                                  ResidentRoom resident,

@@ -16,9 +16,9 @@ struct FirstSets {
     std::vector<std::vector<int>> ranks;  ///< the sets that all ranks create at init, as the caller gave them
 };
 
-/// Returns the number of the job's first set. No rank has used this number in an earlier job: a program that still has
-/// an old number must get an error, and not another set. Returns Mismatch on all ranks if the ranks want different sets
-/// or another order of the sets. The order of the ranks in a set does not matter. Collective.
+/// Returns the number of the job's first set. No rank has used this number in an earlier job, so a program that uses an
+/// old number gets an error, and not another set. Returns Mismatch on all ranks if the ranks want different sets, or
+/// the same sets in a different order. The order of the ranks in a set does not matter. Collective.
 [[nodiscard]] Result<std::int32_t> agree_on_first_sets(collectives::ControlPlane& control_plane, const FirstSets& mine);
 
 }  // namespace rueda::core

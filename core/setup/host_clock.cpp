@@ -12,15 +12,15 @@
 namespace rueda::core {
 namespace {
 
-/// More rounds would not further narrow the interval in which the difference of two clocks must lie. The last round
-/// only transfers the time at which rank 0 left the previous round.
+/// Each round narrows the interval in which the difference of two clocks must lie. More rounds than this would not
+/// narrow it further. The last round only transfers the time at which rank 0 left the previous round.
 constexpr int kRounds = 9;
 
 /// What each rank sends in a round. The first two times are CLOCK_MONOTONIC of the rank's host.
 struct Reading {
     std::int64_t entered_ns;   ///< when the rank entered this round
     std::int64_t left_ns;      ///< when the rank left the previous round
-    std::int64_t realtime_ns;  ///< CLOCK_REALTIME at the same time as entered_ns
+    std::int64_t realtime_ns;  ///< the value of CLOCK_REALTIME when the rank entered this round
 };
 static_assert(std::is_trivially_copyable_v<Reading>);
 
@@ -41,8 +41,8 @@ Result<Reading> exchange(collectives::ControlPlane& control_plane, const Reading
                        sizeof(theirs));
     }
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    constexpr std::int64_t kMost = std::int64_t{1} << 60;  // 36 years; the difference of two times up to this limit
-                                                           // does not overflow
+    // 36 years; the difference of two times below this limit does not overflow
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;
     if (theirs.entered_ns < 0 || theirs.entered_ns > kMost || theirs.left_ns < 0 || theirs.left_ns > kMost) {
         return failure(ErrorCode::internal,
                        "rank 0 announced the times {} ns and {} ns of its clock, expected 0 to {} ns",

@@ -23,27 +23,29 @@ struct HostClock {
 /// interval, because a message arrives after it was sent.
 class ClockInterval {
 public:
-    /// A message left the other host at `sent_ns` of its clock, and arrived here at `received_ns` of this host's clock.
+    /// Call this when a message has come from the other host. The other host's clock showed `sent_ns` when it sent the
+    /// message, and this host's clock showed `received_ns` when the message arrived.
     void note_received(std::int64_t sent_ns, std::int64_t received_ns) {
         least_ns_ = sent_ns - received_ns > least_ns_ ? sent_ns - received_ns : least_ns_;
     }
-    /// A message left this host at `sent_ns` of its clock, and arrived there at `received_ns` of the other host's
-    /// clock.
+    /// Call this for a message to the other host. This host's clock showed `sent_ns` when it sent the message, and the
+    /// other host's clock showed `received_ns` when the message arrived.
     void note_sent(std::int64_t sent_ns, std::int64_t received_ns) {
         most_ns_ = received_ns - sent_ns < most_ns_ ? received_ns - sent_ns : most_ns_;
     }
-    /// The best estimate of the other host's clock minus this host's clock. Valid after both note_ functions were
-    /// called.
+    /// The best estimate of the other host's clock minus this host's clock. Valid after note_received() and note_sent()
+    /// were called.
     [[nodiscard]] std::int64_t middle_ns() const { return least_ns_ + (most_ns_ - least_ns_) / 2; }
-    /// The largest error of middle_ns(), rounded up. If a clock was set between two messages, the lower limit may lie
-    /// above the upper limit.
+    /// The largest error of middle_ns(), rounded up. If somebody has set a clock between two messages, `least_ns_` may
+    /// be larger than `most_ns_`.
     [[nodiscard]] std::int64_t half_width_ns() const {
         const std::int64_t width = most_ns_ - least_ns_;
         return ((width < 0 ? -width : width) + 1) / 2;
     }
 
 private:
-    // This is 73 years, in nanoseconds. The difference of two such numbers does not overflow.
+    // 73 years, in nanoseconds: far more than any difference of clocks. The difference of two such numbers does not
+    // overflow.
     static constexpr std::int64_t kFar = std::int64_t{1} << 61;
     std::int64_t least_ns_ = -kFar;
     std::int64_t most_ns_ = kFar;

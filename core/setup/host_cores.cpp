@@ -54,14 +54,14 @@ Result<double> cores_of_host(collectives::ControlPlane& control_plane, const col
         CPU_OR(&together, &together, &other.mask);
         quota = std::min(quota, other.quota);
     }
-    // A machine with more than 1,024 cores has more cores than the mask can hold, so the kernel fills no mask. On such
-    // a machine the ranks have enough cores.
+    // On a machine with more than 1,024 cores, the mask is empty, because it cannot hold so many cores and the kernel
+    // does not fill it. On such a machine the ranks have enough cores.
     const int cores = CPU_COUNT(&together);
     return cores == 0 ? std::numeric_limits<double>::infinity() : std::min(static_cast<double>(cores), quota);
 }
 
 int threads_of_rank(double cores_of_host, std::uint32_t own_cores, int local_size) {
-    // The number of the host's cores may be infinite, so the minimum is taken before the conversion.
+    // `cores_of_host` may be infinite, so the conversion to int comes after the minimum.
     const double share = std::min(cores_of_host / local_size, static_cast<double>(own_cores));
     return std::max(1, static_cast<int>(share));
 }

@@ -10,9 +10,9 @@
 
 namespace rueda::core {
 
-/// The number of cores that the ranks of this host have together. These are the cores that are in the affinity mask of
-/// at least one rank, limited by the smallest CPU quota of a rank's control group. One rank's mask is not enough:
-/// mpirun may bind each rank to a core of its own. Collective.
+/// The number of cores that the ranks of this host have together. A core counts if it is in the affinity mask of at
+/// least one rank, because mpirun may bind each rank to a core of its own. The result is at most the smallest CPU quota
+/// of the ranks' control groups. Collective.
 [[nodiscard]] Result<double> cores_of_host(collectives::ControlPlane& control_plane,
                                            const collectives::LocalGroup& group);
 

@@ -10,7 +10,8 @@
 namespace rueda::core {
 namespace {
 
-/// Fails if this host has too many members. Other hosts may have fewer members, and there this check passes.
+/// Fails if this host has too many members. On another host, with fewer members, this function may succeed at the same
+/// time.
 Status check_local_size(const collectives::LocalGroup& group) {
     return group.local_size <= base::kMaxLocalRanks
                ? Status()

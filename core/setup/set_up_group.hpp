@@ -16,8 +16,8 @@ struct RankGroup {
 };
 
 /// Sets up the arena of this host for the ranks of the control plane. `group` must be the group of these ranks.
-/// Collective. All ranks get the same result, except for errors that only one rank can see. `addresses`: see
-/// Arena::map().
+/// Collective. All ranks get the same result, except for errors that only one rank can see. Arena::map() describes
+/// `addresses`.
 [[nodiscard]] Result<RankGroup> set_up_group(const base::Config& config, collectives::ControlPlane& control_plane,
                                              collectives::LocalGroup group, ResidentRoom resident,
                                              collectives::AddressReserve* addresses = nullptr);

@@ -14,7 +14,7 @@ using collectives::Bytes;
 
 namespace {
 
-/// The first byte that a member sends in a step: what the member does. Ranks that are not members send nothing.
+/// The first byte that a member sends in a step. It says what the member does. Ranks that are not members send nothing.
 enum class Word : std::uint8_t {
     step = 1,     ///< the member takes part in a step: its bytes for the other members follow
     finish = 2,   ///< the member has finished the setup: nothing follows
@@ -46,7 +46,7 @@ Status reason_of(int rank, std::span<const std::byte> bytes) {
 
 struct Step {
     bool finished = false;     ///< all members have finished
-    std::vector<Bytes> bytes;  ///< for each member: what it sent in this step; empty if all members have finished
+    std::vector<Bytes> bytes;  ///< what each member sent in this step; empty if all members have finished
 };
 
 /// Reads the result of one step. `all` holds what each rank of the job sent.

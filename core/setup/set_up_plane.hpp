@@ -18,8 +18,8 @@ using JobExchange = std::function<Result<std::vector<collectives::Bytes>>(std::s
 /// that are not members call follow(). See docs/design/0004-process-sets.md.
 ///
 /// The setup ends for all ranks in the same step: when every member has called finish(), or one member has called
-/// give_up(). After give_up(), the calls of the other members fail with the reason that give_up() got. After the end,
-/// no function may be called. Threads: one.
+/// give_up(). If one member calls give_up(reason), the calls of the other members fail with this reason. When the setup
+/// has ended, no function may be called any more. Threads: one.
 class SetUpPlane final : public collectives::ControlPlane {
 public:
     /// `job_rank` must be a member. `exchange` and `identity` must outlive this object.
@@ -37,8 +37,8 @@ public:
 
     [[nodiscard]] Status finish();
     void give_up(const Status& reason);
-    /// For a rank that is not a member: takes part in the members' exchanges until the setup ends. Returns the reason
-    /// if a member called give_up().
+    /// A rank that is not a member calls this function. It takes part in the members' exchanges until the setup ends.
+    /// Returns the reason if a member called give_up().
     [[nodiscard]] static Status follow(const JobExchange& exchange, const SetIdentity& identity);
 
 private:

@@ -27,7 +27,7 @@ struct SettingValue {
 };
 using SettingValues = std::vector<SettingValue>;
 
-/// For each value of a setting that differs from rank 0's value: the ranks that have this value.
+/// The values of one setting that differ from rank 0's value. For each of them, the ranks that have it.
 using OtherRanks = std::map<std::string, std::vector<std::int32_t>>;
 
 /// The number of values that a message names; further values are shown as "other values", to keep the line readable.
@@ -93,8 +93,8 @@ Result<SettingValues> decoded(const Bytes& bytes, int rank) {
     return values;
 }
 
-/// Returns rank 0's values, in the order of `mine`. Fails if rank 0 has other settings, or if this rank cannot use a
-/// value.
+/// Returns rank 0's values, in the order of `mine`. Fails if rank 0 knows other settings than this rank, or if this
+/// rank cannot use one of the values.
 Result<SettingValues> decoded_of_rank_zero(const Bytes& bytes, const SettingValues& mine) {
     Result<SettingValues> values = decoded(bytes, 0);
     RUEDA_RETURN_IF_FAILED(values.status());
@@ -125,7 +125,8 @@ SettingValues what_differs(const SettingValues& mine, const SettingValues& rank_
     return different;
 }
 
-/// Exchanges the differing values. All ranks receive the same bytes, so all get the same result.
+/// Each rank sends the values in which it differs from rank 0. All ranks receive the same bytes, so all get the same
+/// result.
 Result<std::map<const Setting*, OtherRanks>> gather_differences(collectives::ControlPlane& control_plane,
                                                                 const SettingValues& different) {
     Result<std::vector<Bytes>> all = control_plane.allgather(encoded(different));

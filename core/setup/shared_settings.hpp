@@ -10,9 +10,10 @@
 
 namespace rueda::core {
 
-/// For each setting whose scope (in the table of settings) says that rank 0's value counts: copies rank 0's value into
-/// `config`. On rank 0, returns a warning if other ranks have values that are not used; otherwise "". If settings that
-/// must be equal differ, returns InvalidArgument on all ranks, with the same text. Collective.
+/// Copies rank 0's values of some settings into `config`. These are the settings whose scope (in the table of settings)
+/// says that rank 0's value counts. If other ranks have different values, which are then not used, returns a warning on
+/// rank 0. Otherwise returns "". If settings that must be equal differ, returns InvalidArgument on all ranks, with the
+/// same text. Collective.
 [[nodiscard]] Result<std::string> share_settings(collectives::ControlPlane& control_plane, base::Config& config);
 
 }  // namespace rueda::core

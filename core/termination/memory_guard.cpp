@@ -25,8 +25,8 @@ namespace rueda::core {
 namespace {
 
 /// A note about the memory of one operation. A note is never removed from the list, because a handler may read the list
-/// at any time. After the operation, the note is used for another operation. A handler never sees half a range: `end`
-/// is written last and cleared first (with release, which pairs with the handler's acquire).
+/// at any time. After the operation, the note is used for another operation. `end` is written last and cleared first,
+/// so a handler never sees an incomplete range. These release stores pair with the handler's acquire load.
 struct MemoryNote {
     struct Range {
         std::atomic<std::uintptr_t> begin{0};
@@ -73,13 +73,13 @@ struct MemoryWatch {
 
 constexpr std::array kFaults = {SIGSEGV, SIGBUS};
 
-/// A thread that links a note, or prepares a watch, stores the pointer with release. The handlers load it with acquire.
+/// These pointers are stored with release, after their objects were filled. The handlers load them with acquire.
 std::atomic<MemoryNote*> first_note{nullptr};
 std::atomic<const MemoryWatch*> memory_watch{nullptr};
 
 /// Never destroyed: operations may end after the destruction of static objects.
 struct Notes {
-    std::mutex mutex;  // this mutex is the last in the lock order: a thread that holds it calls nothing that locks
+    std::mutex mutex;  // the last mutex in the lock order: a thread that holds it calls no function that takes a lock
     std::unordered_map<const TensorEntry*, MemoryNote*> of;
     std::vector<MemoryNote*> unused;
 };
@@ -88,8 +88,8 @@ Notes& notes() {
     return *all;
 }
 
-/// For each signal in kFaults: the previous handler. The previous handlers are stored here before this file's handlers
-/// are installed, because this file's handlers read them.
+/// The previous handlers of the signals in kFaults. They are stored here before this file's handlers are installed,
+/// because this file's handlers read them.
 std::array<struct sigaction, kFaults.size()> faults_before{};
 std::array<bool, kFaults.size()> has_ours{};
 
@@ -110,7 +110,7 @@ const char* what_happened(int number, int code) {
                : " was given back while its operation was pending, and is not mapped any more";
 }
 
-/// If the fault is in noted memory, raises the abort and prints a line, unless the job was aborted before. Runs in a
+/// If the fault is in noted memory and the job was not aborted before, raises the abort and prints a line. Runs in a
 /// signal handler, so it must not allocate, format or lock.
 void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& info) {
     const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
@@ -132,7 +132,7 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     line.add(what_happened(number, info.si_code));
     line.add("; keep it until the operation has completed (wait for its handle)");
     if (has_handler_of_program(number)) {
-        // The program may have its own handler of the signal, which may repair the fault, so that the process
+        // The program may have its own handler of the signal. This handler may repair the fault, so that the process
         // continues. (Some programs find out by such faults which pages have changed.) So the job is not aborted here.
         // The text is stored as this rank's end reason, and other ranks report it if the process ends.
         watch.control->ranks[watch.own].end_reason.write(line.view().substr(watch.prefix.size() + watch.who.size()));
@@ -150,9 +150,9 @@ void say_whose_memory(const MemoryWatch& watch, int number, const siginfo_t& inf
     }
 }
 
-/// Does what would have happened without this file's handler. Without a previous handler, the default action is
-/// restored. When the handler returns, the program repeats the access, and the default action ends the process. So a
-/// core file shows the place of the access.
+/// Does what would have happened without this file's handler. If there was no previous handler, restores the default
+/// action. When this file's handler then returns, the program repeats the access, and the default action ends the
+/// process. So a core file shows the place of the access.
 void pass_fault_on(int number, siginfo_t* info, void* context) {
     const struct sigaction& action = before_of(number);
     if ((action.sa_flags & SA_SIGINFO) != 0) {
@@ -164,8 +164,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
-        if (info->si_code <= 0) {  // a process sent the signal; so it is sent again here, because no repeated access
-                                   // will cause it
+        // If a process sent the signal, no repeated access will cause it again, so it is sent again here.
+        if (info->si_code <= 0) {
             raise(number);
         }
     }
@@ -174,8 +174,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
 void on_fault(int number, siginfo_t* info, void* context) {
     const int saved_errno = errno;
     const MemoryWatch* const watch = memory_watch.load(std::memory_order_acquire);
-    // There is nothing to say in two cases: a forked child is not a rank, and a signal that a process has sent (si_code
-    // ≤ 0) carries no address.
+    // This handler says nothing in a forked child, which is not a rank. It also says nothing about a signal that a
+    // process has sent (si_code ≤ 0), because such a signal has no address.
     if (watch != nullptr && watch->pid == getpid() && info->si_code > 0) {
         say_whose_memory(*watch, number, *info);
     }
@@ -208,7 +208,7 @@ void write_note(MemoryNote& note, const TensorEntry& entry, std::uint64_t read, 
 constinit std::atomic<bool> is_memory_noted{false};
 
 void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger) {
-    // One watch per job; never destroyed, because a handler in another thread may be reading it.
+    // Each job has its own watch. No watch is ever destroyed, because a handler in another thread may be reading it.
     static auto* const kept = new std::vector<std::unique_ptr<MemoryWatch>>;
     MemoryWatch* const watch = kept->emplace_back(std::make_unique<MemoryWatch>()).get();
     const auto rank = control.ranks[own].global_rank.load(std::memory_order_relaxed);
@@ -224,8 +224,8 @@ void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint3
     for (std::size_t i = 0; i < kFaults.size(); ++i) {
         struct sigaction found {};
         sigaction(kFaults[i], nullptr, &found);
-        // Other code may have installed a handler later, which still calls this file's handler. So this file's handler
-        // is not installed a second time.
+        // If this file's handler was installed before, other code may have installed its own handler later, which calls
+        // this file's handler. So this file's handler is not installed a second time.
         if (has_ours[i] || is_ours_for_faults(found)) {
             continue;
         }

@@ -30,15 +30,15 @@ namespace rueda::core {
 void watch_memory(base::ControlBlock& control, std::uint32_t members, std::uint32_t own, const base::Logger& logger);
 /// Stops noting memory. Restores the previous handlers, unless other code has installed handlers since.
 void unwatch_memory();
-/// Whether the memory of pending operations is noted. Every operation reads this, so it is a variable and not a
-/// function. Accesses are relaxed: if an operation begins while the value changes, its memory may stay without a note.
-/// This does no harm.
+/// Whether the memory of pending operations is noted. This is a variable and not a function, because every operation
+/// reads it. Accesses are relaxed. If an operation begins while the value changes, its memory may stay without a note,
+/// which does no harm.
 extern std::atomic<bool> is_memory_noted;
 [[nodiscard]] inline bool notes_memory() noexcept { return is_memory_noted.load(std::memory_order_relaxed); }
 
-/// Notes the memory of an operation that begins; Rueda uses this memory until note_ended(). For an operation of
-/// variable size, `rows_read` and `rows_written` are the numbers of rows that are read and written; otherwise both are
-/// 1. If there is no memory for a note, the operation continues without one.
+/// Notes the memory of an operation that begins. Rueda uses this memory until note_ended(). For an operation of
+/// variable size, `rows_read` and `rows_written` are the numbers of rows that are read and written. For other
+/// operations, both are 1. If there is no memory for a note, the operation continues without one.
 void note_pending(const TensorEntry& entry, std::uint64_t rows_read, std::uint64_t rows_written) noexcept;
 void note_ended(const TensorEntry& entry) noexcept;
 

@@ -12,7 +12,8 @@
 
 namespace rueda::core {
 
-/// A text for a signal handler, in a fixed buffer that drops what does not fit. Allocates no memory.
+/// A text that a signal handler puts together. The buffer has a fixed size, and text that does not fit is dropped.
+/// Allocates no memory.
 class SignalText {
 public:
     void add(std::string_view part) {

@@ -44,8 +44,8 @@ struct Watch {
     std::vector<Member> others;
 };
 
-/// Null if no ranks are watched. The thread that has prepared the watch stores it with release; the handler loads it
-/// with acquire.
+/// The watch of the current job. Null if no ranks are watched. The thread that fills the watch then stores the pointer
+/// with release, and the handler loads it with acquire.
 std::atomic<const Watch*> current{nullptr};
 /// The previous handler. This file's handler reads it, so it is written before this file's handler is installed.
 struct sigaction before {};
@@ -71,8 +71,8 @@ bool has_died(const Watch& watch, const Watch::Member& other) {
     return (state == base::RankState::running || state == base::RankState::shutting_down) && has_ended(other.pid);
 }
 
-/// Marks all dead ranks, so that no rank waits for a dead rank to leave its batch. Then wakes all ranks, because the
-/// job was aborted. Engine::report_death() does the same.
+/// Marks all dead ranks as dead, because other ranks would otherwise wait until a dead rank has left its batch. Then
+/// wakes all ranks, so that they see the abort. Engine::report_death() does the same.
 void mark_the_dead_and_ring(const Watch& watch) {
     for (const Watch::Member& other : watch.others) {
         if (has_died(watch, other)) {
@@ -124,8 +124,8 @@ void pass_on(int number, siginfo_t* info, void* context) {
     } else if (before.sa_handler != SIG_DFL) {
         before.sa_handler(number);
     } else {
-        // The signal is blocked while this handler runs. The default action ends the process when the handler returns,
-        // as the parent process expects.
+        // The signal that raise() sends is blocked until this handler returns. The default action then ends the process
+        // by this signal, as the parent process expects.
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
@@ -178,8 +178,9 @@ void watch_termination(base::ControlBlock& control, std::uint32_t members, std::
     sigaction(SIGTERM, nullptr, &found);
     const bool ignored = (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == SIG_IGN;
     current.store(watch, std::memory_order_release);
-    // Other code may have installed a handler later, which still calls this file's handler. If this file's handler were
-    // installed a second time, the two handlers would call each other for ever.
+    // If this file's handler was installed before, other code may have installed its own handler later, which calls
+    // this file's handler. If this file's handler were installed a second time, the two handlers would call each other
+    // for ever.
     if (installed || is_ours(found) || ignored) {
         return;
     }

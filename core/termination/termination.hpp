@@ -19,12 +19,12 @@ namespace rueda::core {
 /// A process has only one handler for a signal, so these functions serve the one Runtime of the C interface. Threads:
 /// the two functions in one thread at a time; the handler in any thread.
 ///
-/// watch_termination() installs the handler, unless SIGTERM is ignored. `host`: this host's name; "" in a job on one
+/// watch_termination() installs the handler, unless SIGTERM is ignored. `host` is this host's name; "" in a job on one
 /// host. `control` must stay mapped as long as the process lives.
 void watch_termination(base::ControlBlock& control, std::uint32_t members, std::uint32_t own,
                        const base::Logger& logger, std::string_view host = {});
-/// Restores the previous handler, unless other code has installed a handler since. That handler may still call this
-/// file's handler. In this case this file's handler only passes the signal on.
+/// Restores the previous handler, unless other code has installed its own handler since. The other code's handler may
+/// still call this file's handler, which then only passes the signal on.
 void unwatch_termination();
 
 }  // namespace rueda::core

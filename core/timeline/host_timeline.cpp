@@ -23,18 +23,18 @@ namespace {
 /// How long the end of a timeline waits for the file system.
 constexpr std::chrono::seconds kPatience{2};
 
-/// How long shutdown() waits, on the lowest rank of the first host, for the merge into one file. The other ranks do not
-/// wait.
+/// The lowest rank of the first host merges the timeline into one file. Its shutdown() waits for the merge at most this
+/// long. The other ranks do not wait.
 constexpr std::chrono::seconds kPatienceForMerge{10};
 
 /// A program may start and stop any number of timelines. At most this many of them are merged at the end.
 constexpr std::size_t kMostMerged = 256;
 
-/// Gives the calling thread a lower priority than the ranks' threads. If this thread took a core from one rank, all
-/// ranks would wait for that rank. The thread needs a twentieth of a core. At nice 5, the thread gets a quarter of a
-/// core that it shares with one busy thread, and a tenth of a core that it shares with three. At the lowest priority
-/// the thread would get 1 %, so records would be lost on a busy machine. On Linux the call changes the priority of this
-/// thread alone. A failure of the call is ignored, because it only means that the thread slows the ranks down more.
+/// Gives the calling thread a lower priority than the ranks' threads. If it took a core from one rank, all ranks would
+/// wait for that rank. The calling thread needs a twentieth of a core. At nice 5, it gets a quarter of a core that it
+/// shares with one busy thread, and a tenth of a core that it shares with three. At the lowest priority it would get 1
+/// %, so records would be lost on a busy machine. On Linux, setpriority() changes the priority of the calling thread
+/// only. If setpriority() fails, the thread only slows the ranks down more, so the failure is ignored.
 void yield_to_ranks() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 5)); }
 
 }  // namespace
@@ -99,8 +99,9 @@ void HostTimeline::stop(bool for_good) noexcept {
     }
 }
 
-/// Sets or clears a flag in the recorder. If the flag is set, the thread that drives progress records the parts of
-/// executions. If the timeline was off and stays off, the recorder is not touched, because its memory may be gone.
+/// Notes whether the timeline is on, also in a flag of the recorder. While this flag is set, the thread that drives
+/// progress records the parts of executions. If the timeline was off and stays off, the recorder is not touched,
+/// because its memory may be gone.
 void HostTimeline::set_on(bool is_on) {
     if (is_on_.exchange(is_on, std::memory_order_relaxed) != is_on) {
         base::RecorderWriter(arena_->recorder(arena_->rank())).set_notes_parts(is_on);

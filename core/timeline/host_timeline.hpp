@@ -30,14 +30,15 @@ public:
     HostTimeline(const HostTimeline&) = delete;
     HostTimeline& operator=(const HostTimeline&) = delete;
 
-    /// Starts a timeline with this file. If a timeline with the same path is on, nothing changes. If a timeline with
-    /// another path is on, that timeline ends. Hosts other than the first append ".host1" and so on to the path.
+    /// Starts a timeline that is written to `path`. Hosts other than the first append ".host1" and so on to the path.
+    /// If a timeline with the same path is already on, nothing changes. If a timeline with another path is on, that
+    /// timeline ends.
     Status start(const std::string& path, bool marks_cycles, TimelineRecording::From from);
     /// Ends the timeline, if one is on. Waits two seconds at most for the file system. Logs what went wrong.
     void stop() noexcept;
-    /// Ends the timeline, and lets no other timeline be started. Returns true if all threads of timelines have
-    /// ended. Returns false if one of them still waits for a file system. That thread reads the arena when the wait
-    /// has ended, so in this case the arena must stay mapped.
+    /// Ends the timeline. No other timeline can be started afterwards. Returns true if all threads of timelines have
+    /// ended. Returns false if one of them still waits for a file system. The arena must then stay mapped, because the
+    /// thread reads it after the wait.
     [[nodiscard]] bool end() noexcept;
     /// For each timeline of this job, merges the parts of all hosts into one file. Only the lowest rank of the first
     /// host calls this, after end(); the other hosts end their timelines at the same time. Waits ten seconds at most.
@@ -61,7 +62,7 @@ private:
     base::Logger logger_;
     std::atomic<bool> is_on_{false};
 
-    std::mutex mutex_;  // while a thread holds this mutex, it takes no other lock than a recording's
+    std::mutex mutex_;  // A thread that holds this mutex may take the lock of a recording, but no other lock.
     std::string path_;  // mutex_ protects this field and the fields below
     // the absolute path of `path_`, because the program may change its working folder before the merge
     std::string absolute_path_;

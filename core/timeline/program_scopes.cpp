@@ -10,13 +10,14 @@ namespace rueda::core {
 
 namespace {
 
-/// The largest number of names that are remembered. Usual programs have few names of scopes. A program that makes a new
-/// name for each scope must not fill the memory.
+/// The largest number of names that are remembered. Usual programs use few names for their scopes. The limit is for a
+/// program that makes a new name for each scope: its names must not fill the memory.
 constexpr std::size_t kMostNames = 256;
 /// How often number_of() tries to write a name. An attempt fails while another thread of this rank writes a name, which
 /// takes less than a microsecond.
 constexpr int kAttempts = 1000;
-/// A scope of the program belongs to no process set, so its name is recorded with this id.
+/// A name is recorded with the id of a process set. The scopes of the program belong to no set, so their names have
+/// this id.
 constexpr std::int32_t kNoSet = -1;
 
 }  // namespace

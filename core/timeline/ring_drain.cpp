@@ -19,7 +19,7 @@ RingDrain::Look RingDrain::look(const base::RecorderReader& reader, std::uint64_
                                 std::vector<base::TimelineOperation>& ended) {
     std::optional<base::RecordedOperation> record = reader.operation(number);
     if (!record) {
-        // The rank is just writing this record, or has already overwritten it with a later record.
+        // There is no complete record: either the rank is just writing it, or a later record has overwritten it.
         return reader.next_number() >= number + base::RankRecorder::kOperations ? Look::lost : Look::open;
     }
     if (!has_ended(*record)) {

@@ -49,7 +49,7 @@ Status TimelineFile::append(std::string_view lines) {
     if (lines.empty()) {
         return {};
     }
-    lines.remove_suffix(2);  // without the last comma and newline
+    lines.remove_suffix(2);  // removes the last comma and newline
     std::string text(has_elements_ ? "," : kBegin);
     text += '\n';
     text += lines;

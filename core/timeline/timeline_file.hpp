@@ -19,14 +19,14 @@ class TimelineFile {
 public:
     /// Opens the file and removes its content. A failure names the path and says what to do.
     [[nodiscard]] Status open(const std::string& path);
-    /// Appends elements of the array, each of which ends with a comma and a new line.
+    /// Appends elements to the array. In `lines`, each element ends with a comma and a new line.
     [[nodiscard]] Status append(std::string_view lines);
 
 private:
     std::string path_;
     base::UniqueFd file_;
-    std::uint64_t end_ = 0;  // the position of the end of the array (its closing bracket); the next elements overwrite
-                             // this end
+    // The position of the array's closing bracket, which the next elements overwrite.
+    std::uint64_t end_ = 0;
     bool has_elements_ = false;
 };
 

@@ -20,10 +20,10 @@ using std::chrono::steady_clock;
 /// noticeable part of a core.
 constexpr std::chrono::nanoseconds kLongestPause = milliseconds(100);
 constexpr std::chrono::nanoseconds kShortestPause = milliseconds(1);
-/// The thread chooses its pauses so that a pause fills this share of a rank's ring with new records. So no record is
-/// lost even if four times as many operations as expected come in one pause.
+/// The thread chooses the length of its pauses. In one pause, new records should fill this share of a rank's ring. So
+/// no record is lost even if there are four times as many operations as expected.
 constexpr double kWantedPart = 0.25;
-/// A pause takes at least four times as long as the work before it, so the thread uses at most a fifth of a core.
+/// A pause takes at least this many times as long as the work before it, so the thread uses at most a fifth of a core.
 constexpr int kPauseForWork = 4;
 /// The thread reads at most this many records from one rank, and then goes on with the next rank. So it finds the
 /// records of one operation on different ranks soon after each other, and must keep only few operations in memory.
@@ -34,7 +34,7 @@ constexpr std::int64_t kPatienceForOthersNs = 2'000'000'000;
 /// When the timeline ends, the thread waits at most this long for operations that some ranks have ended and others have
 /// not.
 constexpr milliseconds kPatienceForLastEnds{200};
-/// Text is written to the file when there are this many bytes of it, and at the end of a round.
+/// The thread writes its text to the file when it has this many bytes, and at the end of a round.
 constexpr std::size_t kTextAtATime = std::size_t{1} << 20U;
 
 }  // namespace
@@ -176,8 +176,8 @@ Status TimelineRecording::note_losses() {
 }
 
 /// Returns the number of ranks of this host that are members of the set. Every member records the set before it
-/// announces an operation of the set. If the set is so old that these records were overwritten, the operations of a
-/// rank are written without waiting for the other ranks.
+/// announces an operation of the set. For an old set, these records may have been overwritten. The operations of a rank
+/// are then written without waiting for the other ranks.
 std::size_t TimelineRecording::members_of(std::int32_t set_id) {
     const auto known = members_.find(set_id);
     if (known != members_.end()) {
@@ -206,7 +206,8 @@ std::vector<base::TimelineOperation> TimelineRecording::open_operations() const 
     return open;
 }
 
-/// If one rank has ended an operation, the other ranks end it soon, too. Waits a short time for this.
+/// Waits a short time for operations that some ranks have ended and others have not. The other ranks usually end them
+/// soon, too.
 void TimelineRecording::await_last_ends() {
     const auto is_awaited = [this](const base::TimelineOperation& open) { return groups_.may_await(open.record); };
     const auto deadline = steady_clock::now() + kPatienceForLastEnds;

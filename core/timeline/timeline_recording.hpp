@@ -36,21 +36,20 @@ public:
         now,
     };
 
-    /// `header` also says how to convert the times of this host to times of the job (HostClock).
+    /// `header` describes the host. It also says how to convert the times of this host to times of the job (HostClock).
     TimelineRecording(std::shared_ptr<collectives::Arena> arena, base::TimelineHeader header)
         : arena_(std::move(arena)), header_(std::move(header)), events_(header_.marks_cycles) {}
 
     /// Opens the file and writes its first events.
     [[nodiscard]] Status begin(const std::string& path, From from);
-    /// Reads the flight recorders and writes the file until stop() is called, and after that writes the remaining
-    /// events.
+    /// Reads the flight recorders and writes the file until stop() is called. Then writes the remaining events.
     void run() noexcept;
 
     /// Asks the thread to end.
     void stop();
     /// Waits until the thread is done, for `patience` at most. Returns false if the thread is not done by then.
     [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience);
-    /// result() returns the failure of the recording, or success. end() returns what was written. Call these two
+    /// result() returns the failure of the recording, or success. end() describes what was written. Call these two
     /// functions only when the recording is done.
     [[nodiscard]] const Status& result() const { return result_; }
     [[nodiscard]] const base::TimelineEnd& end() const { return end_; }
@@ -59,8 +58,8 @@ private:
     using Nanoseconds = std::chrono::nanoseconds;
 
     Status record();
-    /// Reads the rings of all ranks once. For each ring, computes which share of its records was new (from 0 to 1).
-    /// Returns the largest of these values.
+    /// Reads the rings of all ranks once. In each ring, a share of the records is new (from 0 to 1). Returns the
+    /// largest of these shares.
     Result<double> round();
     Status finish(std::int64_t stopped_ns);
     void await_last_ends();
@@ -70,12 +69,12 @@ private:
     Status write_text();
     Status note_losses();
     [[nodiscard]] std::size_t members_of(std::int32_t set_id);
-    /// All ranks' times are converted by the clock of the lowest rank, so that they can be compared.
+    /// The times of all ranks are converted with the clock of the lowest rank (member 0), so that they can be compared.
     [[nodiscard]] base::RecorderReader reader_of(std::size_t member, base::ClockPair now) const {
         return {*arena_->recorder(static_cast<std::uint32_t>(member)), *arena_->recorder(0), now};
     }
     [[nodiscard]] std::int64_t now_ns() const;
-    /// Waits until stop() is called, for `time` at most. Returns whether stop() was called. stop() ends the wait.
+    /// Waits for `time`. A call of stop() ends the wait early. Returns whether stop() was called.
     bool sleep(Nanoseconds time);
 
     std::shared_ptr<collectives::Arena> arena_;
@@ -85,7 +84,7 @@ private:
     static constexpr std::size_t kMostHeld = 16384;
     base::OperationGroups groups_{kMostHeld};
     std::vector<RingDrain> drains_;                          // one for each member of the host
-    std::unordered_map<std::int32_t, std::size_t> members_;  // for each set: the number of its members on this host
+    std::unordered_map<std::int32_t, std::size_t> members_;  // the number of members on this host, by set
     std::string text_;                                       // the text that is not written yet
 
     std::mutex mutex_;

@@ -30,8 +30,8 @@ using std::chrono::steady_clock;
 /// parts at about the same time, but this host may be the first.
 constexpr milliseconds kPatienceForParts{2000};
 constexpr milliseconds kPauseBetweenLooks{20};
-/// How long wait() still waits for the thread after wait() has given up. If the file system answers, the thread removes
-/// what it has written, and ends.
+/// When wait() gives up, the thread removes what it has written, if the file system answers, and ends. wait() waits
+/// this long for the end of the thread.
 constexpr milliseconds kPatienceForRemoval{500};
 /// The maximum number of operations in memory, about 20 MiB. An operation ends on all hosts within milliseconds, so
 /// usually only few operations are in memory.
@@ -90,8 +90,8 @@ Status WholeTimelines::await_parts(const std::string& path, steady_clock::time_p
             return failure(ErrorCode::unsupported, "this host does not see a complete {}",
                            base::quote(part_path(path, host), 300));
         }
-        std::this_thread::sleep_for(kPauseBetweenLooks);  // this thread must poll, because nobody tells this host when
-                                                          // another host has completed its part
+        // This thread must poll, because no other host sends a message when its part is complete.
+        std::this_thread::sleep_for(kPauseBetweenLooks);
     }
     return {};
 }

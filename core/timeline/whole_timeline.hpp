@@ -28,7 +28,7 @@ namespace rueda::core {
 /// may give up while the thread waits for the file system.
 class WholeTimelines {
 public:
-    /// `job`: the header of the first host's part.
+    /// `job` is the header of the first host's part. `paths` are the paths of the timelines to merge.
     WholeTimelines(base::TimelineHeader job, std::vector<std::string> paths)
         : job_(std::move(job)), left_(std::move(paths)) {}
 
@@ -37,8 +37,7 @@ public:
     /// Waits until the thread has merged all timelines. After `patience`, this function gives up, and the thread stops
     /// at its next write. Returns whether the thread has ended.
     [[nodiscard]] bool wait(std::chrono::milliseconds patience);
-    /// left() returns the timelines whose parts were not merged. reason() says why the first of these timelines was not
-    /// merged.
+    /// left() returns the timelines that were not merged. reason() says why the first of them was not merged.
     [[nodiscard]] std::vector<std::string> left() const;
     [[nodiscard]] std::string reason() const;
 

@@ -26,8 +26,7 @@ using rueda::base::ProvingSocket;
 
 using ProofClock = std::chrono::steady_clock;
 
-/// Waits until the socket is readable or has ended. The thread wakes up when bytes arrive, when the connection ends, or
-/// at the deadline.
+/// Waits until bytes arrive on the socket, the connection ends, or the deadline passes.
 Status wait_for_proof(int socket, ProofClock::time_point deadline) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - ProofClock::now()).count();
     pollfd readable{.fd = socket, .events = POLLIN, .revents = 0};

@@ -24,8 +24,8 @@
 
 namespace rueda::data {
 
-/// Batches that the caller has released. The next batches use their memory. The pipeline and its batches share this
-/// object, because the pipeline may be closed before or after the release of its batches. Threads: any.
+/// Keeps the batches that the caller has released, so that later batches can use their memory. The pipeline and its
+/// batches share this object, because the pipeline may be closed before its batches are released. Threads: any.
 class ReleasedBatches {
 public:
     void keep(Batch&& batch) {

@@ -79,7 +79,8 @@ DType dtype_in(const Json& object) {
     }
 }
 
-/// JSON has no NaN and no infinity, so texts stand for them.
+/// Reads "missing", a number or nothing. JSON has no NaN and no infinity, so the texts "nan", "inf" and "-inf" stand
+/// for them.
 std::optional<double> missing_in(const Json& object) {
     const Json* const value = find(object, "missing");
     if (value == nullptr || value->is_null()) {
@@ -108,8 +109,8 @@ std::vector<std::string> texts_of(const Json& object, const char* key) {
     return texts;
 }
 
-/// Returns the value of `key` in the JSON object: an index into a list that the caller passed, which has `count`
-/// elements.
+/// Returns the value of `key` in the JSON object. The value is an index into a list of `count` elements that the caller
+/// of the C interface passed.
 std::size_t index_in(const Json& object, const char* key, std::size_t count) {
     std::size_t index = 0;
     read(object, key, index);
@@ -323,7 +324,8 @@ VocabularyRequest request_of(const Json& object) {
     return request;
 }
 
-/// Parses a text, and gives the JSON object in it to `read_object`. `what` is the subject of the error messages.
+/// Parses a text that contains a JSON object, and calls the function `read_object` with this object. Error messages
+/// begin with `what`.
 template <class T, class ReadObject>
 Result<T> from_object(std::string_view text, const char* what, const ReadObject& read_object) {
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

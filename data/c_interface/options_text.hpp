@@ -14,16 +14,17 @@
 
 namespace rueda::data {
 
-/// Parses the options of rueda_data_open_from. Stages refer to `vocabularies`, and memory sources copy from `contents`.
-/// If a member of the options is wrong, the error names the member. Throws InvalidArgument if a pattern of files
-/// matches no file, if the position cannot be parsed, or if a stage cannot be used.
+/// Parses the options of rueda_data_open_from. In the text, stages refer to `vocabularies` by their index. Memory
+/// sources refer to `contents` in the same way, and copy them. If a member of the options is wrong, the error names the
+/// member. Throws InvalidArgument if a pattern of files matches no file, if the position cannot be parsed, or if a
+/// stage cannot be used.
 [[nodiscard]] Result<PipelineOptions> options_from_text(
     std::string_view text, std::span<const std::shared_ptr<const Vocabulary>> vocabularies = {},
     std::span<const std::string_view> contents = {});
 
 /// The options of rueda_data_vocabulary_open.
 struct VocabularyRequest {
-    std::string path;  ///< the path of the file with the terms; if the path is empty, `terms` has the terms
+    std::string path;  ///< the file with the terms; if the path is empty, the terms are in `terms`
     std::vector<std::string> terms;
     VocabularyOptions options;
 };

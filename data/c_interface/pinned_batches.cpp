@@ -25,14 +25,15 @@ namespace rueda::data {
 
 namespace {
 
-/// How long the destructor waits for the GPU, for all blocks together. Nothing wakes a thread when the GPU has done its
-/// work, so the thread asks again.
+/// How long the destructor waits for the GPU, for all blocks together. Nothing wakes the waiting thread when the GPU
+/// has done its work, so the thread asks again after each pause.
 constexpr auto kPinnedBlocksPatience = std::chrono::seconds(5);
 constexpr auto kPinnedBlocksPause = std::chrono::microseconds(50);
 
-/// The pinned arrays of a pipeline's batches. When an array is freed, this object only notes the work that the GPU
-/// still has to do with the array. Nobody waits, and a later array uses the same block when the GPU has done this work.
-/// Blocks are unpinned when this object is destroyed. Threads: any thread may call any function.
+/// The pinned arrays of a pipeline's batches. An array's memory is a block. When an array is freed, this object does
+/// not wait for the GPU, but notes the work that the GPU still has to do with the block. When this work is done,
+/// another array can use the block. Blocks are unpinned when this object is destroyed. Threads: any thread may call any
+/// function.
 class PinnedBlocks {
 public:
     explicit PinnedBlocks(int device) : device_(device) {}
@@ -54,8 +55,8 @@ public:
         if (bytes > std::numeric_limits<std::size_t>::max() / 4) {
             throw std::bad_alloc();  // no system has so much memory, and std::bit_ceil() must not overflow
         }
-        // The sizes are powers of two, so that the block of a dead array fits other arrays. A growing array leaves
-        // smaller blocks behind; together these are smaller than its last block.
+        // The sizes are powers of two, so that other arrays can use the block of a freed array. An array that grows
+        // leaves its smaller blocks behind. Together they are smaller than its last block.
         const std::size_t size = std::bit_ceil(std::max(bytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE))));
         if (void* const memory = take_free(size)) {
             return memory;
@@ -75,8 +76,8 @@ public:
         return memory;
     }
     void free(void* memory) noexcept {
-        // The program may have started a copy to the GPU right before it dropped the array. So the GPU's work is noted
-        // now.
+        // The program may have started a copy to the GPU right before it freed the array. So the GPU's work is noted
+        // here.
         const bool is_noted = rueda_data_pinned_note_work(pinned_at(memory), nullptr) == RUEDA_OK;
         const std::lock_guard lock(mutex_);
         // If the work could not be noted, the GPU may use the memory at any time, so the block is never used again.
@@ -133,7 +134,7 @@ private:
 
 std::shared_ptr<const BatchMemory> pinned_memory(int device) {
     const auto blocks = std::make_shared<PinnedBlocks>(device);
-    blocks->free(blocks->allocate(1));  // without a GPU, this trial allocation fails at once
+    blocks->free(blocks->allocate(1));  // a trial: without a GPU, this allocation fails, and so does pinned_memory()
     return std::make_shared<const BatchMemory>(
         BatchMemory{[blocks](std::size_t bytes) { return blocks->allocate(bytes); },
                     [blocks](void* memory) noexcept { blocks->free(memory); },

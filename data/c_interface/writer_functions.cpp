@@ -43,7 +43,7 @@ Result<FileCompression> compression_named(std::string_view name) {
                    "TFRecord file: the compression is '{}'; expected automatic, none or gzip", name);
 }
 
-/// A column of the caller, with the range of values of each row.
+/// Reads a column of the caller, row by row.
 class ColumnToWrite {
 public:
     explicit ColumnToWrite(const rueda_data_column& column) : column_(column), dtype_(column.dtype) {}
@@ -59,7 +59,8 @@ private:
     [[nodiscard]] std::size_t value_bytes() const noexcept {
         return has_texts() ? 1 : dtype_ == RUEDA_FLOAT32 ? sizeof(float) : sizeof(std::int64_t);
     }
-    /// The index of the first value of a row. In a column of texts, `row` is the index of a text.
+    /// The index in the column's data where the values of a row begin. In a column of texts, `row` is the index of a
+    /// text.
     [[nodiscard]] std::size_t begin_of(std::size_t row) const noexcept {
         return column_.offsets != nullptr ? static_cast<std::size_t>(column_.offsets[row]) : row * width();
     }

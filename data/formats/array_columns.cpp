@@ -10,7 +10,7 @@ namespace rueda::data {
 
 namespace {
 
-/// The limit of a column's width. With this limit and the limit of PipelineOptions::batch, a column has less than 2^63
+/// The largest width of a column. With this limit and the limit of PipelineOptions::batch, a column has fewer than 2^63
 /// bytes.
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 28;
 

@@ -25,7 +25,7 @@ public:
     [[nodiscard]] const std::vector<ArrayColumn>& columns() const noexcept { return columns_; }
     /// Adds the columns to the batch, with room for `rows` rows.
     void begin(Batch& batch, std::size_t rows);
-    /// The place of a row's first value in the column of this index.
+    /// Returns the place of a row's first value in the column with the index `column`.
     [[nodiscard]] std::byte* row(std::size_t column, std::size_t row) const noexcept {
         return places_[column].data + row * places_[column].row_bytes;
     }

@@ -10,8 +10,8 @@ namespace rueda::data {
 
 namespace {
 
-/// The reader for a source of the format WholeFiles. It returns one record, which stands for the whole file. The parser
-/// reads the file.
+/// The reader for a source of the format WholeFiles. It returns one record, which stands for the whole file. It does
+/// not read the file; the parser does.
 class WholeFileReader final : public BlockReader {
 public:
     explicit WholeFileReader(std::uint32_t index) : index_(index) {}

@@ -163,7 +163,7 @@ private:
 
 class CsvParser final : public Parser {
 public:
-    /// `outputs` has, for each field of a row, the index of its column, or kIgnored.
+    /// `outputs[i]` is the index of the column for field i of a row, or kIgnored.
     CsvParser(const Csv& format, std::vector<std::size_t> outputs) : format_(format), outputs_(std::move(outputs)) {
         for (const CsvColumn& column : format_.columns) {
             columns_.emplace_back(column);
@@ -251,7 +251,7 @@ Status check_columns(const Csv& format) {
     return {};
 }
 
-/// Returns the names in the first row.
+/// Returns the names of the fields, which are in the file's first row.
 Result<std::vector<std::string>> read_names(const Csv& format, const std::string& header) {
     std::vector<std::string> names;
     CsvFields fields(format, header);

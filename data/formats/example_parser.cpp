@@ -93,8 +93,8 @@ public:
 private:
     static constexpr std::size_t kUnknown = ~std::size_t{0};
 
-    /// Calls `read` with the content of each field of the message that has the tag `wanted`, and skips all other
-    /// fields.
+    /// Goes through the fields of the message. Calls `read` with the content of each field that has the tag `wanted`,
+    /// and skips all other fields.
     template <class Read>
     Status read_fields(Cursor message, std::uint64_t wanted, const char* name, const Read& read) {
         while (!message.empty()) {
@@ -153,9 +153,9 @@ private:
         found_ += static_cast<std::size_t>(has_value) - static_cast<std::size_t>(was_found);
         return {};
     }
-    /// Finds a feature by its name. Most records of a file have their keys in the same order. So this function first
-    /// compares the key with the feature that the last record had at the same place. Usually this one comparison is
-    /// enough.
+    /// Finds the feature with the name `key`. Most records of a file have their keys in the same order. So this
+    /// function first compares `key` with the name of the feature that the last record had in the same entry. Usually
+    /// this one comparison is enough.
     std::size_t find(Cursor key) {
         const std::size_t entry = entry_++;
         if (entry >= order_.size()) {
@@ -210,7 +210,7 @@ Status check_feature(const Feature& feature) {
             "pipeline: feature '{}' has dtype {}; a tf.train.Example has only float32, int64, and uint8 for bytes",
             feature.name, name_of(feature.dtype));
     }
-    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // with this limit, the sizes of columns fit 64 bits
+    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // with this limit, the sizes of columns fit into 64 bits
     if (feature.length < 0 || feature.length > kMost) {
         return failure(ErrorCode::invalid_argument, "pipeline: feature '{}' has length {}; expected 0 to {}",
                        feature.name, feature.length, kMost);

@@ -85,7 +85,8 @@ Status FeatureOutput::read(Cursor message, std::size_t row, bool& has_value) {
     return {};
 }
 
-/// Reads a list of numbers. A writer may pack several numbers, or write each one with `single_tag` before it.
+/// Reads a list of numbers. The writer of the message may pack several numbers into one field, or write `single_tag`
+/// before each number.
 Status FeatureOutput::read_numbers(Cursor list, std::size_t row, std::uint64_t single_tag, Append append) {
     std::size_t count = 0;
     while (!list.empty()) {
@@ -121,7 +122,7 @@ Status FeatureOutput::append_floats(Cursor packed, std::size_t row, std::size_t&
     }
     if (is_ragged()) {
         float* const place = ragged_floats_.reserve(offsets_.begin_of(row) + count, more);
-        if (more > 0) {  // memcpy must not get a null pointer, but the pointer of an empty column is null
+        if (more > 0) {  // memcpy must not get a null pointer, and `place` is null in an empty column
             std::memcpy(place, packed.place, packed.size());
         }
     } else if (count + more <= length()) {

@@ -27,7 +27,7 @@ public:
     /// feature then counts as missing. A second call for the same row replaces the values.
     [[nodiscard]] Status read(wire::Cursor message, std::size_t row, bool& has_value);
     /// Reads the most common form of the message: one packed list, with the expected number of values. Returns false
-    /// for any other form, which read() then understands or refuses.
+    /// for any other form; the caller then calls read().
     [[nodiscard]] bool read_simple(wire::Cursor message, std::size_t row) const noexcept {
         std::uint64_t tag = 0;
         std::uint64_t list_bytes = 0;
@@ -74,7 +74,7 @@ private:
     static constexpr std::uint64_t kPackedTag = wire::tag_of(1, wire::kLength);  ///< the tag of the values in a list
 
     Feature feature_;
-    std::uint64_t simple_tag_ = 0;  ///< the tag of the list in a Feature, if read_simple() can read it; otherwise 0
+    std::uint64_t simple_tag_ = 0;  ///< the tag of the list in a Feature; 0 if read_simple() cannot read such lists
     FixedOutput<float> floats_;
     FixedOutput<std::int64_t> integers_;
     OffsetOutput offsets_;

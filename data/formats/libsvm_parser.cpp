@@ -108,7 +108,7 @@ private:
 
     Status read_pairs(const Record& record, std::size_t row) {
         const std::size_t begin = offsets_.begin_of(row);
-        // The shortest pair, "1:2 ", has 4 bytes. So there is enough room for all pairs.
+        // The shortest pair, "1:2 ", has 4 bytes, so `most` is at least the number of pairs.
         const std::size_t most = static_cast<std::size_t>(end_ - place_) / 4 + 1;
         std::int64_t* const indices = indices_.reserve(begin, most);
         float* const values = values_.reserve(begin, most);
@@ -127,7 +127,7 @@ private:
                 return unexpected(record, "a number behind the colon, and then a space");
             }
             place_ = behind;
-            if (indices[count] < base_) {  // this comparison comes first, because the subtraction below could overflow
+            if (indices[count] < base_) {  // checked before the subtraction below, which could overflow
                 return failure(ErrorCode::invalid_argument,
                                "the index {} at byte {} of the line is too small; expected at least {}; {}",
                                indices[count], place_ - record.data, base_,
@@ -148,7 +148,7 @@ private:
         place_ = behind + 1;
         return true;
     }
-    /// Gives another ragged column the same offsets as "index".
+    /// Copies the offsets of the column "index" to another ragged column.
     void copy_offsets(std::string_view name) {
         const Array& from = batch_->column("index").offset_data;
         Array& to = batch_->column(name).offset_data;

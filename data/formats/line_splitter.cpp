@@ -42,8 +42,8 @@ public:
     }
 
 private:
-    /// Returns the place of the newline that ends the line at `begin`, or npos. Remembers how far it has searched, so
-    /// that a long line that arrives in pieces is searched once.
+    /// Returns the place of the newline that ends the line at `begin`, or npos. A long line may arrive in pieces. This
+    /// function notes how far it has searched, so that it searches each piece only once.
     std::size_t find_end(std::string_view bytes, std::size_t begin) {
         std::size_t place = begin + searched_;
         if (searched_ == 0) {
@@ -95,7 +95,7 @@ private:
     std::string header_;
     bool has_header_ = false;
     bool is_in_quotes_ = false;  ///< whether the searched part ends inside a quoted text
-    std::size_t searched_ = 0;   ///< bytes of an incomplete line that were searched
+    std::size_t searched_ = 0;   ///< how many bytes of an incomplete line were searched
 };
 
 }  // namespace

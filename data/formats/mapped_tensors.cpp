@@ -53,7 +53,7 @@ Result<std::shared_ptr<const void>> map_file(const std::string& path, std::size_
                                        [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
 }
 
-/// Makes the failure for tensors in the format's options that differ from those of the file.
+/// Returns the failure for a tensor that the format's options and the file describe differently.
 template <class... Args>
 Status refuse_tensor(fmt::format_string<Args...> text, Args&&... args) {
     return failure(ErrorCode::mismatch, text, std::forward<Args>(args)...);

@@ -21,7 +21,7 @@ namespace rueda::data {
 /// The bytes of a file that is mapped into memory, or of a memory source. Threads: any.
 class MappedBytes {
 public:
-    /// The result is InvalidArgument if the source cannot be mapped.
+    /// Fails with InvalidArgument if the source cannot be mapped.
     [[nodiscard]] static Result<MappedBytes> open(const Source& source);
 
     [[nodiscard]] std::span<const std::byte> all() const noexcept { return bytes_; }
@@ -34,23 +34,23 @@ private:
 /// The listed tensors of a safetensors file that was checked. Threads: any.
 class MappedTensors {
 public:
-    /// Checks the header, the forms of the listed tensors and, if the format says so, their checksums. A failure says
-    /// what is wrong in the file. The failure is Aborted if `stop` was given, and Mismatch if the listed tensors are
-    /// not those of the file; otherwise the file is damaged.
+    /// Checks the header, the dtypes and shapes of the listed tensors and, if the format says so, their checksums.
+    /// Fails with Aborted if `stop` was signalled, and with Mismatch if the listed tensors differ from those of the
+    /// file. Any other failure means that the file is damaged, and says what is wrong.
     [[nodiscard]] static Result<std::shared_ptr<const MappedTensors>> check(MappedBytes bytes,
                                                                             const Safetensors& format,
                                                                             const StopSignal& stop);
 
     [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
-    /// Copies one row of the tensor with the index `tensor` to `to`, a place in a column, and converts the values to
+    /// Copies one row of the tensor with the index `tensor` into a column, to the place `to`. Converts the values to
     /// the column's dtype.
     void copy(std::size_t tensor, std::size_t row, std::byte* to) const {
         const Tensor& from = tensors_[tensor];
         from.convert(from.data + row * from.row_bytes, to, from.width);
     }
-    /// Makes the record for a row. A row has bytes in several tensors, so no single pointer can stand for it.
-    /// Record::data therefore points to this object, and of() returns the object. Record::size is the number of bytes
-    /// in the row of all tensors. Record::offset is the place of the first tensor's row in the file.
+    /// Makes the record for a row. A row has bytes in several tensors, so a pointer to its bytes is not possible.
+    /// Record::data therefore points to this MappedTensors, and of() returns it. Record::size is the number of bytes of
+    /// the row in all tensors together. Record::offset is the place in the file of the row in the first tensor.
     [[nodiscard]] Record record(std::size_t row, std::uint32_t source) const noexcept;
     [[nodiscard]] static const MappedTensors& of(const Record& record) noexcept {
         return *reinterpret_cast<const MappedTensors*>(record.data);
@@ -67,7 +67,7 @@ private:
         Convert convert = nullptr;
     };
     [[nodiscard]] static Convert find_conversion(DType from, DType to);
-    /// Adds the tensor of a column, whose values are `content`.
+    /// Adds the tensor of a column. `content` are the tensor's values in the file.
     [[nodiscard]] Status add(const training::StoredTensor& stored, const ArrayColumn& column,
                              std::span<const std::byte> content);
 

@@ -58,7 +58,7 @@ private:
     std::int64_t* offsets_ = nullptr;
 };
 
-/// Values that are appended to a column, because their number is not known in advance.
+/// Writes the values of a column whose number of values is not known in advance. The column grows.
 template <class T>
 class GrowingOutput {
 public:

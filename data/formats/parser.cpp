@@ -84,7 +84,7 @@ Status check_missing(const std::string& column, DType dtype, const std::optional
 
 Status check_tfrecord(const Record& record) {
     std::uint32_t stored = 0;
-    // the CRC lies behind the data; the splitter has checked that it is there
+    // the CRC comes directly after the data; the splitter has checked that it is there
     std::memcpy(&stored, record.data + record.size, sizeof stored);
     const std::uint32_t computed = masked(crc32c(record.data, record.size));
     if (stored == computed) {

@@ -15,11 +15,11 @@ namespace rueda::data {
 namespace {
 
 /// The number of bytes that are read at a time. Smaller chunks need more calls of read(). A larger chunk does not fit
-/// the second-level cache, so its bytes would have left the cache before the splitter looks at them.
+/// into the second-level cache, so some of its bytes would leave the cache before the splitter looks at them.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-/// When a chunk has been split, the beginning of a record may be left at its end (the rest). If the rest is shorter
-/// than this, the reader takes any number of new bytes. The reader does not wait for more bytes, because a slow writer
-/// of a FIFO may have written only the end of this record.
+/// At the end of a chunk, there may be the beginning of a record that is not complete (the rest). If the rest is
+/// shorter than this, the reader goes on as soon as it has any new bytes. It does not wait for more, because a slow
+/// writer of a FIFO may have written only the end of this record.
 constexpr std::size_t kLongRestBytes = std::size_t{64} << 10;
 
 struct MakeSplitter {
@@ -29,7 +29,7 @@ struct MakeSplitter {
     std::unique_ptr<Splitter> operator()(const Libsvm& /*format*/) const { return make_line_splitter(false, ""); }
     std::unique_ptr<Splitter> operator()(const Lines& /*format*/) const { return make_line_splitter(false, ""); }
     std::unique_ptr<Splitter> operator()(const Csv& format) const { return make_line_splitter(format.quotes, header); }
-    // The records of these two formats are not found by splitting: make_block_reader() makes other readers for them.
+    // Safetensors and WholeFiles need no splitter: make_block_reader() makes other readers for them.
     std::unique_ptr<Splitter> operator()(const Safetensors& /*format*/) const { return nullptr; }
     std::unique_ptr<Splitter> operator()(const WholeFiles& /*format*/) const { return nullptr; }
 };
@@ -81,9 +81,9 @@ Status RecordReader::read_chunk() {
         std::memcpy(bytes, chunk_->get() + rest_begin_, rest);
     }
     const auto room = std::as_writable_bytes(std::span(bytes + rest, capacity - rest));
-    // A FIFO returns at most 64 KiB at a time. If the rest (the beginning of an incomplete record) has 64 KiB or more,
-    // the reader reads at least as many new bytes as the rest has. Otherwise a long record would need a new chunk, and
-    // a copy of the rest, for every 64 KiB.
+    // A FIFO returns at most 64 KiB at a time, and each new chunk needs a copy of the rest (the beginning of an
+    // incomplete record). If the rest has 64 KiB or more, the reader reads at least as many new bytes as the rest has.
+    // Otherwise a long record would be copied again for every 64 KiB.
     const std::size_t least = rest >= kLongRestBytes ? rest : 1;
     std::size_t more = 0;
     for (at_end_ = false; !at_end_ && more < least;) {

@@ -21,15 +21,15 @@ using SharedChunk = std::shared_ptr<const Chunk>;
 /// The memory into which the records of a block point: a chunk, or a mapped file.
 using RecordMemory = std::shared_ptr<const void>;
 
-/// The number of bytes behind the end of a chunk's content that parsers may read. The first of them is a newline.
+/// Parsers may read this many bytes behind the end of a chunk's content. The first of these bytes is a newline.
 inline constexpr std::size_t kChunkPadding = 16;
 
-/// Some consecutive records of a source. If `lost` or `failed` is a failure, no record of the source follows `records`.
+/// Some consecutive records of a source. If `lost` or `failed` is a failure, this block is the last one of the source.
 struct Block {
     RecordMemory memory;
     std::vector<Record> records;
-    Status lost;    ///< a failure if no records can be found in the rest of the source, because it is damaged
-    Status failed;  ///< a failure if the source cannot be opened, read or decompressed, or does not fit the format's
+    Status lost;    ///< is a failure if the source is damaged, so that its remaining records cannot be found
+    Status failed;  ///< is a failure if the source cannot be opened, read or decompressed, or does not fit the format's
                     ///< options
 };
 
@@ -37,14 +37,14 @@ struct Block {
 class BlockReader {
 public:
     virtual ~BlockReader() = default;
-    /// Puts the next records into `block`, and drops the old records of the block. Returns false at the end of the
-    /// source. If the block gets a failure, the result is true, even if the block has no records; the next call then
-    /// returns false.
+    /// Replaces the records in `block` by the next records. Returns false at the end of the source. If `block` gets a
+    /// failure, the function returns true, even if there are no records. The next call then returns false.
     virtual bool next(Block& block) = 0;
 };
 
 /// Makes the reader for a source. `index` becomes Record::source. If `cache` is not null, the reader opens the source
-/// through the cache. Formats that are not split do not use the cache. The arguments must outlive the reader.
+/// through the cache. The formats Safetensors and WholeFiles do not use the cache. The arguments must outlive the
+/// reader.
 [[nodiscard]] std::unique_ptr<BlockReader> make_block_reader(const Source& source, std::uint32_t index,
                                                              std::int64_t epoch, const Format& format,
                                                              const std::string& header, const StopSignal& stop,
@@ -69,9 +69,9 @@ private:
     std::unique_ptr<ByteStream> stream_;
     std::unique_ptr<Splitter> splitter_;
     SharedChunk chunk_;           ///< the newest chunk; its end may hold the beginning of a record
-    std::size_t rest_begin_ = 0;  ///< where the rest begins: the bytes of the chunk that no record uses yet
+    std::size_t rest_begin_ = 0;  ///< index in the chunk of the first byte that belongs to no record yet
     std::size_t rest_end_ = 0;
-    std::uint64_t offset_ = 0;  ///< where the rest begins in the source
+    std::uint64_t offset_ = 0;  ///< offset in the source of the byte at `rest_begin_`
     std::uint64_t number_ = 0;  ///< the number of the next record
     bool at_end_ = false;
     bool finished_ = false;

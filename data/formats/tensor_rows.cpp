@@ -13,8 +13,8 @@ namespace rueda::data {
 
 namespace {
 
-/// The number of records in a block. Without shuffle, a lane hands over its records block by block. A block is so large
-/// that the cost of handing it over does not count.
+/// The number of records in a block. Without shuffle, a lane hands over its records block by block. With blocks of this
+/// size, the cost of handing them over is negligible.
 constexpr std::size_t kRowsPerBlock = 4096;
 
 class TensorParser final : public Parser {

@@ -9,7 +9,7 @@
 
 namespace rueda::data {
 
-/// Finds the rows of a safetensors file. It does not read them: the parser does this, for the rows of its own rank.
+/// Finds the rows of a safetensors file, but does not read them. The parser of each rank reads the rows of this rank.
 class TensorRowReader final : public BlockReader {
 public:
     TensorRowReader(const Source& source, std::uint32_t index, const Safetensors& format, const StopSignal& stop)

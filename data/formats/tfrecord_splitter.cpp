@@ -14,10 +14,10 @@ namespace rueda::data {
 
 namespace {
 
-/// Call this if the bytes at the beginning of a file are no record. The result is Mismatch, with advice, if the file
-/// certainly has another format. Damaged TFRecord files do not look like another format, because the upper bytes of a
-/// record's length are zero. If there are fewer bytes than kShortest, the result is not Mismatch, because they may be
-/// the beginning of a length that was cut.
+/// Call this function if a file does not begin with a record. The result is Mismatch, with advice, if the file
+/// certainly has another format. A damaged TFRecord file is not mistaken for another format, because it begins with the
+/// length of a record, whose upper bytes are zero. A file of fewer than kShortest bytes may be the first part of such a
+/// length, so the result is not Mismatch.
 Status check_beginning(std::string_view bytes) {
     constexpr std::size_t kShortest = 8;
     if (bytes.size() < kShortest) {

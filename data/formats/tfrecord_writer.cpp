@@ -223,7 +223,8 @@ ExampleBuilder& ExampleBuilder::add(std::string_view name, std::span<const std::
     return *this;
 }
 
-/// Adds an entry of the map Features.feature: key and Feature, whose field `list_field` has the list.
+/// Adds an entry to the map Features.feature. The key is `name`. The value is a Feature whose field `list_field`
+/// contains `list`.
 void ExampleBuilder::add_entry(std::string_view name, std::uint8_t list_field, std::string_view list) {
     std::string feature;
     wire::append_field(feature, list_field, list);

@@ -18,13 +18,13 @@ namespace rueda::data {
 
 namespace {
 
-/// Reads files into a buffer that it uses again and again.
+/// Reads one file at a time, always into the same buffer.
 class FileBuffer {
 public:
     explicit FileBuffer(std::span<const Source> sources) : sources_(sources) {}
 
-    /// The name and the bytes stay valid until the next call. If the file cannot be read, throws the error. Such a file
-    /// does not count as a malformed record, so malformed_limit does not apply to it.
+    /// The name and the bytes in the result stay valid until the next call. Throws an error if the file cannot be read.
+    /// Such a file does not count as a malformed record, so malformed_limit does not apply to it.
     [[nodiscard]] FileBytes read(std::uint32_t source) {
         const Source& file = sources_[source];
         auto stream = open_stream(file, 0, never_given_);
@@ -60,7 +60,7 @@ private:
     std::string bytes_;
 };
 
-/// The files as they are, in two columns of texts.
+/// Makes two columns of texts: the names of the files, and their unchanged bytes.
 class PlainFileParser final : public Parser {
 public:
     explicit PlainFileParser(std::span<const Source> sources) : buffer_(sources) {}
@@ -93,7 +93,7 @@ private:
     std::size_t read_ = 0;
 };
 
-/// The values that a function of the program makes of the files.
+/// Fills the columns with the values that WholeFiles::decode, a function of the program, makes from the files.
 class DecodingParser final : public Parser {
 public:
     DecodingParser(const WholeFiles& format, std::span<const Source> sources)

@@ -11,8 +11,8 @@
 namespace rueda::data::wire {
 
 /// Reads the wire format of protocol buffers (protobuf.dev/programming-guides/encoding). Every length is compared with
-/// the bytes that are there. A function returns false if the bytes are not valid, and then the cursor has no defined
-/// place. Threads: any.
+/// the number of bytes that remain. A function returns false if the bytes are not valid. The cursor's place is
+/// undefined after that. Threads: any.
 
 /// The wire types: the lower three bits of a tag.
 inline constexpr std::uint64_t kVarint = 0;
@@ -59,7 +59,7 @@ struct Cursor {
 /// Reads a varint of any length. A varint of up to eight bytes is read without a branch that depends on its length.
 [[nodiscard]] inline bool read_any_varint(Cursor& cursor, std::uint64_t& value) noexcept {
     std::uint64_t word = 0;
-    std::memcpy(&word, cursor.place, sizeof word);  // may read behind `end`, as Cursor allows
+    std::memcpy(&word, cursor.place, sizeof word);  // this may read behind `end`; Cursor allows it
     const std::uint64_t last = ~word & 0x8080808080808080;
     if (last == 0) {
         return read_long_varint(cursor, value);
@@ -137,7 +137,7 @@ void append_varint(Text& text, std::uint64_t value) {
     text.push_back(static_cast<char>(value));
 }
 
-/// Appends a field with a length.
+/// Appends a field of the wire type kLength: its tag, the number of its bytes, and the bytes.
 template <class Text>
 void append_field(Text& text, std::uint64_t field, std::string_view content) {
     append_varint(text, tag_of(field, kLength));

@@ -25,8 +25,8 @@ bool LaneCursor::wait_for_window(Work& work) {
     if (windows_.empty()) {
         place_ = window->begin;
     }
-    // If the pipeline starts in the middle of an epoch, the records before `begin` in its first window belong to
-    // earlier steps. In all other windows, `begin` is zero.
+    // If the pipeline starts in the middle of an epoch, the first window has records of earlier steps: those before the
+    // index `begin`. In all other windows, `begin` is zero.
     ready_ += static_cast<std::int64_t>(window->records.size() - window->begin);
     epoch_ends_ = window->ends_epoch;
     windows_.push_back(std::move(window));
@@ -100,7 +100,7 @@ bool Assembly::next(Work& work) {
     try {
         return collect(work);
     } catch (const std::exception& error) {
-        // The program ran out of memory. The consumer gets the error at this step.
+        // The program ran out of memory. The consumer gets this error as the result of the step.
         ended_ = true;
         work = {};
         work.failed = failure(ErrorCode::resource_exhausted, "collecting the records of a batch: {}", error.what());

@@ -19,7 +19,7 @@ namespace rueda::data {
 struct Work {
     std::int64_t epoch = 0;
     std::int64_t step = 0;
-    bool ends_epoch = false;  ///< there are no records; the epoch is over
+    bool ends_epoch = false;  ///< true if the epoch is over; then `records` is empty
     std::vector<Record> records;
     std::vector<std::shared_ptr<const Window>> windows;  ///< keep the records' memory alive
     std::int64_t lost = 0;                               ///< see Window::lost
@@ -49,13 +49,13 @@ private:
     LanePlan plan_;
     std::unique_ptr<Lane> lane_;
     std::deque<std::shared_ptr<const Window>> windows_;
-    std::size_t place_ = 0;    ///< the place of the next record in the first window of `windows_`
-    std::int64_t ready_ = 0;   ///< records in all windows of `windows_`
+    std::size_t place_ = 0;    ///< index of the next record in the first window of `windows_`
+    std::int64_t ready_ = 0;   ///< number of records in `windows_` that no step has taken yet
     bool epoch_ends_ = false;  ///< whether the last window of `windows_` ends the epoch
 };
 
-/// Decides which records belong to which step, in order. Threads: one at a time; the thread that calls next() may wait
-/// for a lane. stop() may be called by any thread.
+/// Decides which records belong to which step, in the order of the steps. Threads: one at a time, but any thread may
+/// call stop(). next() may wait for a lane.
 class Assembly {
 public:
     /// Starts the threads of the lanes. `options`, `header` and `cache` (which may be null) must

@@ -8,8 +8,8 @@
 #include "base/system/cores.hpp"
 #include "rueda/rueda.h"
 
-// These functions are in core/, and are declared weak here. Programs that link this folder without core/, such as its
-// tests, have no jobs. In such programs the addresses of these functions are null.
+// These functions are in core/, and are declared weak here. Programs that link this folder without core/, such as the
+// tests of this folder, belong to no job. In these programs, the addresses of the functions are null.
 #pragma weak rueda_initialized
 #pragma weak rueda_local_size
 #pragma weak rueda_cross_size

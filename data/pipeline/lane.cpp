@@ -75,8 +75,8 @@ void Lane::run() noexcept {
     } catch (const std::exception& error) {
         failed = Status(ErrorCode::resource_exhausted, error.what());
     }
-    // The waiting thread must learn of the failure. If there is no memory to pass the failure on, the program ends
-    // here.
+    // fail() passes the failure to the thread that waits in take(). If fail() itself finds no memory, it throws, and
+    // the program ends here.
     fail(failed);
 }
 
@@ -110,8 +110,8 @@ bool Lane::read_source(std::uint32_t source, std::int64_t epoch) {
         if (!block.failed.is_ok()) {
             return fail(block.failed);
         }
-        // This loop must look at the stop signal itself. put() also looks at the signal. But this loop does not call
-        // put() while it fills a large window, or while it skips records before the start.
+        // put() returns false after stop(). But this loop may run for a long time without put(): while it fills a large
+        // window, and while it skips the records before the start. So it looks at the stop signal itself.
         if (stop_signal_.is_given() || !add(block)) {
             return false;
         }

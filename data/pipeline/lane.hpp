@@ -26,10 +26,9 @@ struct Window {
     std::vector<RecordMemory> memory;
     std::size_t begin = 0;    ///< index of the first record to use; the records before it belong to steps before the
                               ///< start of the pipeline
-    bool ends_epoch = false;  ///< no window of this epoch follows
-    std::int64_t lost = 0;    ///< number of sources whose remaining part was lost, because no records can be
-                              ///< found in it
-    std::string first_lost;   ///< the message about the first source whose rest was lost
+    bool ends_epoch = false;  ///< true if no window of this epoch follows
+    std::int64_t lost = 0;    ///< number of damaged sources whose remaining records were lost
+    std::string first_lost;   ///< the message about the first of the `lost` sources
     Status failed;            ///< after a failure, no window follows
 };
 
@@ -74,9 +73,9 @@ private:
     std::shared_ptr<Window> filling_;
     std::int64_t epoch_ = 0;
     std::int64_t window_ = 0;    ///< number of the window in its epoch
-    std::int64_t position_ = 0;  ///< number of records of the epoch in the windows before the one that is being filled
+    std::int64_t position_ = 0;  ///< number of records of the epoch before the window that is being filled
     std::int64_t skip_ = 0;      ///< number of records of the epoch that belong to steps before the pipeline's start
-    std::int64_t since_ = 0;     ///< when the thread began to work, or went on after it had waited for room
+    std::int64_t since_ = 0;     ///< when the thread last began to work: at its start, or after a wait for room
 
     std::mutex mutex_;
     std::condition_variable has_window_;  ///< take() waits on this condition; put() and stop() notify it

@@ -24,7 +24,7 @@ void pad_values(Column& column, std::size_t before, std::size_t after) {
 }
 
 void pad_offsets(Column& column, std::size_t before, std::size_t after) {
-    // The offsets of a column of texts count texts, of which there are `width` in each row.
+    // A row of a column of texts has `width` texts, and each text has one offset.
     const auto per_row = static_cast<std::size_t>(std::max<std::int64_t>(column.width, 1));
     if (column.offsets().size() != before * per_row + 1) {
         return;

@@ -13,8 +13,9 @@ namespace rueda::data {
 /// of this name.
 void add_weights(Batch& batch, const std::string& name);
 
-/// Adds rows to the batch until it has `rows` rows: zeros, ragged rows without values, and empty texts. A column that
-/// does not have a value for each row (a map function may have added it) stays as it is.
+/// Adds rows to the batch until it has `rows` rows. The new rows have zeros, no values in ragged columns, and empty
+/// texts in columns of texts. A map function may have added a column that has no value for each row. Such a column
+/// stays as it is.
 void pad_rows(Batch& batch, std::int64_t rows);
 
 }  // namespace rueda::data

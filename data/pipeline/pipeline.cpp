@@ -22,8 +22,8 @@
 
 namespace rueda::data {
 
-// The struct is not exported, because programs do not use its parts. Without the attribute, it would be exported with
-// Pipeline.
+// Programs do not use this struct, so it is not exported. Without the attribute, it would be exported together with the
+// class Pipeline.
 struct __attribute__((visibility("hidden"))) Pipeline::Parts {
     PipelineOptions options;
     std::string header;
@@ -31,33 +31,34 @@ struct __attribute__((visibility("hidden"))) Pipeline::Parts {
     Position position;
     Statistics statistics;
     std::int64_t malformed_in_epoch = 0;  ///< number of malformed records of this epoch that were left out
-    std::int64_t empty_epochs = 0;        ///< how many epochs in a row, up to the last one, had no batch
+    std::int64_t empty_epochs = 0;        ///< number of consecutive epochs without a batch, up to the newest epoch
     std::int64_t first_empty_epoch = 0;   ///< when the first of the `empty_epochs` epochs ended, in nanoseconds
     bool finished = false;
     std::int64_t begin = 0;  ///< the time of the first call of next() or wait_for(); 0 before that call
     std::exception_ptr error;
     std::set<std::string_view> warned;   ///< the kinds of warnings that were logged
-    std::unique_ptr<SourceCache> cache;  ///< null if the options ask for none
-    std::unique_ptr<Workers> workers;    ///< the threads of the workers use the fields above
+    std::unique_ptr<SourceCache> cache;  ///< null if the options ask for no cache
+    std::unique_ptr<Workers> workers;    ///< declared last, because its threads use the fields above
 
-    /// Logs a warning, and adds it to `warnings`, if it is the first one of its kind. `kind` is a literal.
+    /// If this is the first warning of its kind, logs it and adds it to `warnings`. `kind` must be a string literal.
     void warn_once(std::string_view kind, std::string text);
     /// Warns once if the cache could not keep a copy, and once if a copy was damaged.
     void warn_about_cache();
     void warn_about_empty_batch(const Outcome& outcome);
     /// Warns of an epoch without a batch. Throws InvalidArgument if a loop over the batches would not end.
     void look_at_empty_epoch(const Outcome& outcome);
-    /// Throws the error of the outcome, or that of its malformed records if they are too many. Later calls of next()
-    /// throw the same error.
+    /// Throws the error of the outcome, if it has one. Also throws if too many records were malformed. Later calls of
+    /// next() throw the same error.
     void check(const Outcome& outcome);
     void end_epoch(const Outcome& outcome);
-    /// Gives the workers the memory of a batch. If a function of BatchMemory throws, later calls of next() throw, too.
+    /// Returns a batch to the workers, which use its memory again. If a function of BatchMemory throws, later calls of
+    /// next() throw, too.
     void give_back(Batch&& batch);
 };
 
 namespace {
 
-/// Reads the first row of CSV files that have one.
+/// If the files are CSV files with a header row, reads this row from the first file.
 Status find_header(const PipelineOptions& options, std::string& header) {
     const auto* const csv = std::get_if<Csv>(&options.format);
     if (csv == nullptr || !csv->header) {
@@ -88,7 +89,7 @@ Status make_parsers(const PipelineOptions& options, const std::string& header,
     return {};
 }
 
-/// The error if there are more malformed records than the limit allows.
+/// Returns the error message for more malformed records than the limit allows.
 std::string too_many(const MalformedRecords& malformed, std::int64_t before, std::int64_t limit) {
     if (limit == 0) {
         return malformed.first + "; to leave such records out, set malformed_limit";
@@ -102,7 +103,7 @@ std::string too_many(const MalformedRecords& malformed, std::int64_t before, std
 /// Whether this rank reads all sources that its options name.
 bool reads_everything(const PipelineOptions& options) { return options.lanes == 1 || options.size == 1; }
 
-/// Why an epoch has no batch, and what to do.
+/// Says why an epoch has no batch, and what the user can do.
 std::string reason_of_empty_epoch(const PipelineOptions& options) {
     const std::string_view whose = reads_everything(options) ? "the sources have" : "this rank's lanes have";
     if (options.remainder == Remainder::drop) {
@@ -177,9 +178,9 @@ void Pipeline::Parts::warn_about_empty_batch(const Outcome& outcome) {
 
 void Pipeline::Parts::look_at_empty_epoch(const Outcome& outcome) {
     // An epoch without a batch is no error if other ranks, perhaps on other hosts, have batches in this epoch. This
-    // rank then takes part by join(), and its epoch takes as long as theirs. But if no rank has a batch, many epochs
-    // pass in a moment, and a loop that waits for a batch never ends. FIFOs are an exception: each epoch waits for a
-    // writer.
+    // rank then takes part by join(), and its epoch takes as long as theirs. But if no rank has a batch, a loop that
+    // waits for a batch runs through epoch after epoch and never ends. With FIFOs this is no error, because each epoch
+    // waits for a writer.
     constexpr std::int64_t kMostInARow = 100;
     constexpr std::int64_t kMoment = 10'000'000'000;  // nanoseconds
     std::string text = fmt::format("epoch {} (counted from 0) has no batch, because {}", position.epoch,

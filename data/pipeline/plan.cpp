@@ -77,7 +77,7 @@ bool is_split(const Format& format) {
     return !std::holds_alternative<WholeFiles>(format) && !std::holds_alternative<Safetensors>(format);
 }
 
-/// Whether the two texts are equal. Upper and lower case of ASCII letters are the same.
+/// Whether `text` is equal to `word`. Capital ASCII letters in `text` count as small letters.
 bool is_same_word(std::string_view text, std::string_view word) {
     return std::ranges::equal(text, word, [](char one, char other) {
         return one == other || (one >= 'A' && one <= 'Z' && one - 'A' + 'a' == other);
@@ -194,7 +194,7 @@ std::pair<std::uint64_t, std::size_t> size_of_files(std::span<const Source> sour
     std::size_t compressed = 0;
     for (const Source& source : sources) {
         if (source.kind != SourceKind::file) {
-            continue;  // there is no cache for FIFOs and bytes in memory
+            continue;  // the cache keeps no FIFOs and no bytes in memory
         }
         std::error_code error;
         const auto size = std::filesystem::file_size(source.name, error);
@@ -216,12 +216,12 @@ void find_waste_of_memory_cache(const PipelineOptions& options, const HostShare&
             "cache "
             "keeps anyway; this is useful only if the page cache loses them");
     }
-    // Each reader has its own files only if the number of lanes is a multiple of the number of readers. Otherwise, each
-    // reader keeps a copy of all files.
+    // `size` readers (ranks or hosts) share the lanes. If the number of lanes is a multiple of `size`, each file has
+    // one reader. Otherwise, each reader keeps a copy of all files.
     const bool is_divided = options.lanes % options.size == 0;
     const std::uint64_t of_rank = is_divided ? bytes / static_cast<std::uint64_t>(options.size) : bytes;
-    // If the samples are divided by hosts (size = cross_size), all ranks of a host read the same files. With size = 1
-    // this does not hold, because this rank may be the only one that reads.
+    // If the samples are divided by hosts (size = cross_size), all ranks of a host read the same files. If size is 1,
+    // this is not certain, because this rank may be the only one that reads.
     const bool is_by_host = options.size > 1 && options.size == share.hosts;
     const int ranks = is_by_host ? share.ranks : std::min(options.size, share.ranks);
     const std::uint64_t kept = of_rank * static_cast<std::uint64_t>(ranks);
@@ -266,8 +266,8 @@ std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std:
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i] = static_cast<std::uint32_t>(i);
     }
-    // With FIFOs, the sources keep their order. In another order, a lane could open a FIFO while another lane or rank
-    // still reads that FIFO for the epoch before.
+    // If a source is a FIFO, the sources are not shuffled. Otherwise, a lane could open a FIFO for the next epoch while
+    // another lane or rank still reads it for the epoch before.
     if (options.shuffle > 0 && !has_fifo(options)) {
         shuffle_items(all, Random(epoch_seed(options.seed, epoch), 0));
     }
@@ -280,7 +280,7 @@ std::vector<std::uint32_t> order_of_sources(const PipelineOptions& options, std:
 
 void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoch, std::int64_t lane,
              std::int64_t window) {
-    // Stream 0 of the random numbers permutes the sources, so the lanes use the streams from 1.
+    // Stream 0 of the epoch's random numbers permutes the sources, so lane n uses the stream n + 1.
     const std::uint64_t lane_seed = Random(epoch_seed(seed, epoch), static_cast<std::uint64_t>(lane) + 1).next();
     shuffle_items(records, Random(lane_seed, static_cast<std::uint64_t>(window)));
 }

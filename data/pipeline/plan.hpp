@@ -15,13 +15,13 @@ namespace rueda::data {
 /// The records that this rank takes from one lane. docs/design/0023-data.md defines the words and the rules.
 struct LanePlan {
     std::int64_t lane = 0;
-    std::int64_t per_step = 0;     ///< records that all ranks together take from the lane for a full global batch
-    std::int64_t share_begin = 0;  ///< this rank's part of these records
-    std::int64_t share_end = 0;
-    std::int64_t window = 0;  ///< length of a window; 0: the records are not permuted
+    std::int64_t per_step = 0;     ///< number of records that all ranks take from the lane for a full global batch
+    std::int64_t share_begin = 0;  ///< index of the first of the `per_step` records that this rank takes
+    std::int64_t share_end = 0;    ///< index behind the last of the `per_step` records that this rank takes
+    std::int64_t window = 0;       ///< number of records in a window; 0 if the records are not permuted
 };
 
-/// Whether a source is a FIFO.
+/// Whether at least one of the sources is a FIFO.
 [[nodiscard]] bool has_fifo(const PipelineOptions& options);
 
 /// Returns the lanes from which this rank takes samples.
@@ -35,14 +35,14 @@ struct LanePlan {
 void permute(std::vector<Record>& records, std::uint64_t seed, std::int64_t epoch, std::int64_t lane,
              std::int64_t window);
 
-/// Checks the options, and replaces the zeros that stand for defaults.
+/// Checks the options, and replaces each 0 that stands for a default by this default.
 [[nodiscard]] Status complete(PipelineOptions& options, const HostShare& share);
 
-/// Returns a number that differs (with a probability of almost 1) if the order of the samples differs. The number is a
-/// hash of the options that determine this order, and of the names of the sources without their folders.
+/// Returns a hash of the options that determine the order of the samples, and of the names of the sources without their
+/// folders. If two pipelines have different orders, their hashes differ with a probability of almost 1.
 [[nodiscard]] std::uint64_t fingerprint_of(const PipelineOptions& options);
 
-/// Returns the texts of Pipeline::warnings().
+/// Returns the warnings about wasteful options, with which Pipeline::warnings() begins.
 [[nodiscard]] std::vector<std::string> find_waste(const PipelineOptions& options, const HostShare& share);
 
 }  // namespace rueda::data

@@ -11,14 +11,13 @@
 namespace rueda::data {
 
 std::string describe_slowest(const Statistics& statistics) {
-    // A shorter run has spent most of its time on the start of the threads, so its times do not say which stage is
-    // slow.
+    // A run that is shorter than this spends most of its time on the start of the threads. So its times do not say
+    // which stage is slow.
     constexpr double kShortRunSeconds = 1.0;
     if (statistics.batches == 0 || statistics.seconds < kShortRunSeconds) {
         return {};
     }
-    // If the consumer waited for a smaller share of the time than this, the wait is only the ordinary cost of handing
-    // over batches.
+    // If the consumer waited for less than this share of the time, its wait is only the usual cost of getting batches.
     constexpr double kNoticeable = 0.02;
     if (statistics.consumer_waited < kNoticeable * statistics.seconds) {
         return "the consumer is the slowest stage";

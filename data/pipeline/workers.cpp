@@ -34,14 +34,14 @@ void for_each_array(Batch& batch, const Function& function) {
     }
 }
 
-/// Notes the work that a device still has to do with the arrays of a batch.
+/// Remembers, for is_idle(), which work the devices still have to do with the arrays of a batch.
 void note_work(Batch& batch) {
     if (batch.memory() != nullptr && batch.memory()->note_work != nullptr) {
         for_each_array(batch, batch.memory()->note_work);
     }
 }
 
-/// Whether the devices have done the noted work.
+/// Whether the devices have finished the work that note_work() has remembered.
 bool is_idle(Batch& batch) {
     bool all = true;
     if (batch.memory() != nullptr && batch.memory()->is_idle != nullptr) {
@@ -63,7 +63,8 @@ private:
     std::int64_t since_ = nanoseconds_now();
 };
 
-/// Returns the names of the columns before the map functions. Throws InvalidArgument if two columns have the same name.
+/// Returns the names of the columns that a batch has before the map functions run. Throws InvalidArgument if two
+/// columns have the same name.
 std::vector<std::string> names_of_columns(Parser& parser, const PipelineOptions& options) {
     Batch batch;
     parser.begin(batch, 0);
@@ -178,9 +179,9 @@ void Workers::recycle(Batch&& batch) {
         oldest = std::move(recycled_.front());
         recycled_.erase(recycled_.begin());
     }
-    // While a device was slow, the workers made additional batches. So there are now more batches than needed. The
-    // oldest of them is freed here if the device no longer uses it. The device is asked without the lock, because
-    // workers may be waiting for the lock.
+    // There are more batches than slots: a device was slow, and the workers made additional batches. The oldest batch
+    // is freed here if no device uses it. is_idle() is called without the lock, because workers may be waiting for the
+    // lock.
     if (!is_idle(oldest)) {
         const std::lock_guard lock(mutex_);
         recycled_.insert(recycled_.begin(), std::move(oldest));
@@ -213,8 +214,8 @@ void Workers::run(Parser& parser) noexcept {
     }
 }
 
-/// Begins the next step. Returns false if there is none. The lock lets only one worker at a time begin a step, so the
-/// steps are begun in order.
+/// Begins the next step. Returns false if there is no further step. The lock lets only one worker at a time begin a
+/// step, so the steps are begun in order.
 bool Workers::begin_step(Work& work, std::int64_t& number) {
     const std::lock_guard lock(assembly_mutex_);
     if (!wait_for_room(number)) {
@@ -283,8 +284,8 @@ void Workers::fill(Batch& batch, Work& work, Parser& parser, Outcome& outcome) {
     for (const auto& map : options_.maps) {
         map(batch);
     }
-    // The map functions see samples only. They may leave rows out, so the column of weights is added after they have
-    // run.
+    // The map functions get no padding and no weights. They may remove rows, so the column of weights is added after
+    // they have run.
     if (options_.remainder == Remainder::pad) {
         add_weights(batch, options_.weights);
         pad_rows(batch, full_rows_);
@@ -293,24 +294,24 @@ void Workers::fill(Batch& batch, Work& work, Parser& parser, Outcome& outcome) {
 }
 
 Batch Workers::fresh_batch() {
-    // The device is asked without the lock, because next() may be waiting for the lock. Meanwhile, another worker may
-    // find no idle batch; then that worker makes a new one.
+    // is_idle() is called without the lock, because next() may be waiting for the lock. If another worker finds no
+    // batch meanwhile, it makes a new one.
     std::vector<Batch> busy;
     Batch batch = newest_recycled();
     while (!batch.columns().empty() && !is_idle(batch)) {
         busy.push_back(std::move(batch));
         batch = newest_recycled();
     }
-    // The columns that were added after parsing are removed, because they will be added again. Only now can their
-    // memory be freed: when recycle() took the batch back, a device may still have read it.
+    // The columns that were added after parsing are removed, because they will be added again. Their memory could not
+    // be freed earlier: when recycle() took the batch back, a device may still have been reading this memory.
     batch.keep_columns(column_names_.size());
     const std::lock_guard lock(mutex_);
     recycled_.insert(recycled_.end(), std::make_move_iterator(busy.rbegin()), std::make_move_iterator(busy.rend()));
     return batch;
 }
 
-/// Takes the batch that came back last, which is the most likely one to be in the processor's caches. Returns a new
-/// batch without columns if there is none.
+/// Takes the batch that came back last, because its memory is most likely in the processor's caches. If no batch came
+/// back, returns a new batch without columns.
 Batch Workers::newest_recycled() {
     const std::lock_guard lock(mutex_);
     if (recycled_.empty()) {

@@ -27,7 +27,7 @@ struct Outcome {
     Batch batch;
     std::int64_t bytes = 0;
     std::int64_t records = 0;  ///< number of this rank's records in the step
-    std::int64_t parsed = 0;   ///< number of these records that are not malformed
+    std::int64_t parsed = 0;   ///< number of this rank's records in the step that are not malformed
     MalformedRecords malformed;
     std::exception_ptr error;
 };
@@ -45,10 +45,10 @@ public:
     Workers(const Workers&) = delete;
     Workers& operator=(const Workers&) = delete;
 
-    /// Waits for the next outcome. Returns false if there is none, because all epochs have ended. The worker that fills
-    /// the slot wakes this wait. Adds the time of the wait to `waited` (seconds).
+    /// Waits for the next outcome. Returns false if all epochs have ended. The worker that fills the slot wakes this
+    /// wait. Adds the time of the wait to `waited` (seconds).
     bool take(Outcome& outcome, double& waited);
-    /// Waits as take() does, at most for this time. Returns whether take() would return at once.
+    /// Waits like take(), but at most for the time `timeout`. Returns true if take() would now return at once.
     bool wait_for(std::chrono::nanoseconds timeout, double& waited);
     /// Takes back a batch that the consumer no longer needs. Later batches use its memory.
     void recycle(Batch&& batch);
@@ -70,7 +70,7 @@ private:
 
     const PipelineOptions& options_;
     const std::int64_t full_rows_;           ///< the number of this rank's rows in a full batch
-    std::vector<std::string> column_names_;  ///< the columns of a batch before the map functions
+    std::vector<std::string> column_names_;  ///< the columns that a batch has before the map functions run
     std::mutex assembly_mutex_;  ///< guards assembly_; a worker locks it before mutex_, and holds it while the worker
                                  ///< waits for a lane
     Assembly assembly_;
@@ -81,13 +81,13 @@ private:
     /// wait_for_room() waits on this condition; take() and the destructor notify it.
     std::condition_variable has_room_;
     std::vector<Outcome> slots_;  ///< the outcome of step n is in slot n modulo the number of slots
-    std::int64_t begun_ = 0;      ///< steps that a worker has begun
-    std::int64_t taken_ = 0;      ///< steps that the consumer has taken
-    bool ended_ = false;          ///< no further step will be begun
+    std::int64_t begun_ = 0;      ///< number of steps that the workers have begun
+    std::int64_t taken_ = 0;      ///< number of steps that the consumer has taken
+    bool ended_ = false;          ///< true if no worker will begin a further step
     bool stopped_ = false;
     std::vector<Batch> recycled_;
 
-    // These three counters of nanoseconds are relaxed, because no other data depends on them.
+    // These three counters (in nanoseconds) are accessed with relaxed order, because no other data depends on them.
     std::atomic<std::int64_t> starved_ = 0;
     std::atomic<std::int64_t> parsing_ = 0;
     std::atomic<std::int64_t> mapping_ = 0;

@@ -52,8 +52,8 @@ public:
     }
 
 private:
-    /// Reads and checks the next block. If the block fits into `into`, its bytes are there, and the result is their
-    /// number. Otherwise its bytes are in rest_, and the result is 0.
+    /// Reads and checks the next block. If the block fits into `into`, its bytes are put into `into`, and the result is
+    /// their number. Otherwise they are put into rest_, and the result is 0.
     Result<std::size_t> next_block(std::span<std::byte> into) {
         BlockHead head{};
         RUEDA_RETURN_IF_FAILED(read_exactly(std::as_writable_bytes(std::span(&head, 1))));
@@ -94,7 +94,7 @@ private:
     std::string name_;
     std::uint64_t place_ = 0;  ///< number of bytes in the blocks that were checked
     std::vector<std::byte> buffer_;
-    std::span<const std::byte> rest_;  ///< bytes of buffer_ that were checked, and that read() has not returned yet
+    std::span<const std::byte> rest_;  ///< checked bytes of buffer_ that read() has not returned yet
     bool ended_ = false;
 };
 

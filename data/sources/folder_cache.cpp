@@ -22,7 +22,7 @@ namespace rueda::data {
 namespace {
 
 /// The lock file. It has one byte for each copy. A process locks this byte while it makes the copy. The system frees
-/// the lock when the process ends in any way.
+/// the lock when the process ends, also after a crash.
 constexpr const char* kLockFile = ".lock";
 
 /// Locks the byte of the lock file that belongs to the copy. The result owns no descriptor if another reader holds the
@@ -57,7 +57,7 @@ public:
     Status finish() override { return file_.finish(); }
 
 private:
-    base::UniqueFd lock_;  // declared first: the destructors remove an incomplete copy before they free the lock
+    base::UniqueFd lock_;  // declared before `file_`, so that an incomplete copy is removed before the lock is freed
     CheckedWriter file_;
 };
 
@@ -105,7 +105,7 @@ private:
     Result<std::unique_ptr<CacheEntry>> begin(const std::string& copy) override {
         auto lock = lock_copy(folder_, copy);
         RUEDA_RETURN_IF_FAILED(lock.status());
-        // If another reader has made the copy since find(), the next epoch uses it.
+        // If another reader has made the copy since find() was called, the next epoch uses this copy.
         if (!lock.value().is_open() || ::access((folder_ / copy).c_str(), F_OK) == 0) {
             return std::unique_ptr<CacheEntry>();
         }

@@ -15,7 +15,7 @@ namespace rueda::data {
 namespace {
 
 /// The bytes lie in pieces of this size, so that a growing copy is not moved in memory. Before each new piece, the
-/// available memory is looked up, which takes some 50 µs.
+/// cache asks how much memory is available, which takes about 50 µs.
 constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
 
 /// The bytes of a file. They do not change once the copy is complete.
@@ -48,7 +48,7 @@ public:
     MemoryCache(std::function<std::uint64_t()> available_bytes, std::uint64_t reserve_bytes)
         : available_bytes_(std::move(available_bytes)), reserve_bytes_(reserve_bytes) {}
 
-    /// Returns a failure if the memory for another piece is not there.
+    /// Returns a failure if there is not enough memory for another piece.
     Status check_room() const {
         const std::uint64_t available = available_bytes_();
         if (available >= kPieceBytes && available - kPieceBytes >= reserve_bytes_) {

@@ -16,9 +16,9 @@ bool ends_with_any(std::string_view name, std::string_view one, std::string_view
     return name.ends_with(one) || name.ends_with(other);
 }
 
-/// SageMaker makes the FIFO of a later epoch only after the FIFO of the epoch before was read. This process may
-/// therefore look for the new FIFO a little before it exists. The FIFO of the first epoch is there before the program
-/// starts.
+/// SageMaker makes the FIFO of an epoch only after this process has read the FIFO of the previous epoch. So this
+/// process may try to open the new FIFO a little before it exists. The FIFO of the first epoch is there before the
+/// program starts.
 constexpr std::chrono::milliseconds kPatienceForNextEpoch = std::chrono::minutes(1);
 
 Result<std::unique_ptr<ByteStream>> open_plain(const Source& source, const std::string& name, std::int64_t epoch,

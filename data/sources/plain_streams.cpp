@@ -21,10 +21,10 @@ namespace rueda::data {
 
 namespace {
 
-/// read(2) reads at most 2 GiB at a time on Linux. Smaller pieces cost nothing, so this is the limit of one call.
+/// The limit of one call of read(2). Linux itself reads at most 2 GiB in a call, and a lower limit costs nothing.
 constexpr std::size_t kMostPerRead = std::size_t{1} << 30;
 
-/// Calls read(2), again if a signal interrupted it.
+/// Calls read(2), and repeats the call if a signal interrupted it.
 Result<std::size_t> read_descriptor(int descriptor, std::span<std::byte> into, const std::string& name) {
     while (true) {
         const auto count = ::read(descriptor, into.data(), std::min(into.size(), kMostPerRead));
@@ -48,8 +48,8 @@ private:
     std::string path_;
 };
 
-/// A FIFO that this process may read. Waits for its writer in poll(2), because read(2) on a FIFO that had no writer yet
-/// would report the end.
+/// Reads a FIFO that only this process may read. Waits for the FIFO's writer in poll(2), because read(2) would report
+/// the end of a FIFO that has no writer yet.
 class FifoStream final : public ByteStream {
 public:
     FifoStream(base::UniqueFd fifo, std::string path, const StopSignal& stop)
@@ -59,8 +59,7 @@ public:
         while (true) {
             std::array<pollfd, 2> waits = {pollfd{.fd = fifo_.value(), .events = POLLIN, .revents = 0},
                                            pollfd{.fd = stop_.descriptor(), .events = POLLIN, .revents = 0}};
-            // The writer of the FIFO wakes this wait with bytes or by closing the FIFO, and StopSignal::give() wakes
-            // it.
+            // This wait ends when the writer of the FIFO writes or closes it, and when StopSignal::give() is called.
             if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) {
                 return system_failure(ErrorCode::invalid_argument, fmt::format("reading the FIFO '{}': poll", path_));
             }
@@ -148,7 +147,7 @@ Result<std::unique_ptr<ByteStream>> open_fifo(const std::string& path, const Sto
         return failure(ErrorCode::invalid_argument, "opening '{}': it is not a FIFO; use files() for a regular file",
                        path);
     }
-    // The lock belongs to the opened FIFO, so the system frees it when this process ends in any way.
+    // The lock belongs to the opened FIFO, so the system frees the lock when this process ends, also after a crash.
     if (::flock(fifo.value(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) {
             return system_failure(ErrorCode::invalid_argument, fmt::format("opening the FIFO '{}': flock", path));

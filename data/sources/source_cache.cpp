@@ -11,7 +11,7 @@ namespace rueda::data {
 
 namespace {
 
-/// Reads a source, and gives its bytes to a cache entry.
+/// Reads a source, and also passes the bytes to a cache entry, which keeps a copy of them.
 class KeepingStream final : public ByteStream {
 public:
     KeepingStream(std::unique_ptr<ByteStream> from, std::unique_ptr<CacheEntry> entry, SourceCache& cache)
@@ -38,7 +38,7 @@ public:
 
 private:
     std::unique_ptr<ByteStream> from_;
-    std::unique_ptr<CacheEntry> entry_;  ///< null if the copy is complete, or if none is kept
+    std::unique_ptr<CacheEntry> entry_;  ///< null if the copy is complete, or cannot be kept
     SourceCache& cache_;
 };
 
@@ -61,7 +61,8 @@ public:
     }
 
 private:
-    /// Opens the source, and skips the bytes that this stream has returned. `buffer` is memory for the skipped bytes.
+    /// Opens the source, and skips the bytes that this stream has already returned from the copy. `buffer` is memory
+    /// for the skipped bytes.
     Status open_source(const Status& damage, std::span<std::byte> buffer) {
         cache_.note_damage(damage);
         const bool is_same = cache_.name_of_copy(source_) == name_;
@@ -109,7 +110,7 @@ std::uint64_t available_memory() {
 
 CacheMemory memory_for_cache() {
     const std::uint64_t available = available_memory();
-    // A quarter of the memory is left for the program, whose needs this library does not know.
+    // A quarter of the memory is left for the program, because this library does not know how much the program needs.
     return {available, available / 4};
 }
 

@@ -12,7 +12,7 @@ public:
     /// Throws ResourceExhausted if the system refuses an eventfd.
     StopSignal();
 
-    /// Gives the signal. It stays given. Every poll() on descriptor() then returns with POLLIN.
+    /// Gives the signal, which cannot be taken back. From then on, every poll() on descriptor() returns POLLIN at once.
     void give() const noexcept;
     [[nodiscard]] bool is_given() const noexcept;
     [[nodiscard]] int descriptor() const noexcept { return event_.value(); }

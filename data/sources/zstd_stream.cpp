@@ -40,7 +40,8 @@ public:
                 return damaged(::ZSTD_getErrorName(outcome));
             }
             in_frame_ = outcome != 0;
-            // At the end of the input, the decompressor may still have output. If it gives none, the frame was cut.
+            // At the end of the input, the decompressor may still have output to return. If it returns no output, the
+            // frame was cut.
             if (rest.empty() && in_frame_ && out.pos == 0) {
                 return cut();
             }
@@ -65,7 +66,7 @@ private:
 
     CompressedInput input_;
     std::unique_ptr<ZSTD_DStream, FreeZstd> state_;
-    bool in_frame_ = false;  ///< a frame has begun, and its end was not read yet
+    bool in_frame_ = false;  ///< true if a frame has begun and its end was not read yet
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ Status check_hash_options(const HashOptions& options) {
                : failure(ErrorCode::invalid_argument, "hashing: buckets is {}; it must be 1 or more", options.buckets);
 }
 
-/// Puts the buckets of a block into `ids`.
+/// Returns a function for process_blocks() that puts the bucket of each term of a block into `ids`.
 auto into_buckets(const HashOptions& options) {
     return [&options](std::span<const std::string_view> terms, std::span<std::int64_t> ids) {
         for (std::size_t i = 0; i < terms.size(); ++i) {

@@ -16,16 +16,16 @@
 namespace rueda::data {
 
 /// The number of texts that are processed together. While the processor fetches the memory for one text of the block,
-/// it works on the other texts of the block. Processors have 10 to 16 buffers for cache lines on their way, so larger
-/// blocks gain nothing.
+/// it works on the other texts of the block. A processor can fetch only 10 to 16 cache lines at the same time, so
+/// larger blocks gain nothing.
 inline constexpr std::size_t kTermBlock = 16;
 
-/// Texts of an array, or integers as their decimal texts. Threads: any.
+/// TextTerms are the texts of an array, and IntegerTerms are the decimal texts of integers. Threads: any.
 class TextTerms {
 public:
     TextTerms(std::string_view bytes, std::span<const std::int64_t> offsets) : bytes_(bytes), offsets_(offsets) {}
     [[nodiscard]] std::size_t count() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
-    /// Checks the offsets, which a caller may have made.
+    /// Checks the offsets, because the program may have made them.
     [[nodiscard]] Status check() const {
         std::int64_t before = 0;
         for (const std::int64_t offset : offsets_) {
@@ -73,12 +73,13 @@ public:
     }
 
 private:
-    static constexpr std::size_t kLongest = 20;  // the characters of the smallest integer
+    static constexpr std::size_t kLongest = 20;  // the number of characters of the smallest integer
     std::span<const std::int64_t> integers_;
     std::array<std::array<char, kLongest>, kTermBlock> texts_{};
 };
 
-/// Checks the terms, and calls `process(terms, ids)` for each block of them.
+/// Checks all terms. Then calls the function `process(terms, ids)` for each block of terms. This function puts the ids
+/// of these terms into `ids`.
 template <class Terms, class Process>
 Status process_blocks(Terms terms, std::span<std::int64_t> ids, Process&& process) {
     if (ids.size() != terms.count()) {

@@ -24,8 +24,7 @@ namespace rueda::data {
 /// Threads: any number of threads may call const functions while no thread adds a term.
 class TermTable {
 public:
-    static constexpr std::size_t kLongestTerm = 65'535;  // in bytes; the length of a term takes 16 bits of the number
-                                                         // that at_place() decodes
+    static constexpr std::size_t kLongestTerm = 65'535;  // in bytes, because a place has 16 bits for the length
     static constexpr std::int64_t kMostTerms = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t kUnknown = -1;
 
@@ -33,20 +32,20 @@ public:
 
     [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(places_.size()); }
     [[nodiscard]] std::uint64_t hash(std::string_view text) const noexcept;
-    /// Identifies the terms and their order.
+    /// Returns a hash of the terms and their order.
     [[nodiscard]] std::uint64_t digest() const noexcept { return digest_; }
     [[nodiscard]] std::string_view term(std::int64_t id) const noexcept {
         return at_place(places_[static_cast<std::size_t>(id)]);
     }
-    /// Returns the id of a text, whose hash the caller gives, or kUnknown.
+    /// Returns the id of a text, or kUnknown if the text is no term. `hash` is the hash of the text.
     [[nodiscard]] std::int32_t find(std::string_view text, std::uint64_t hash) const noexcept {
         return find_from(candidate(hash, hash), text, hash);
     }
-    /// Finds the ids of at most kTermBlock texts. `hashes` receives their hashes.
+    /// Finds the ids of at most kTermBlock texts, and puts the hashes of the texts into `hashes`.
     void find_block(std::span<const std::string_view> texts, std::span<std::int64_t> ids,
                     std::array<std::uint64_t, kTermBlock>& hashes) const noexcept;
-    /// Adds a term of at most kLongestTerm bytes, which must not be there yet. The table must have less than kMostTerms
-    /// terms.
+    /// Adds a term of at most kLongestTerm bytes. The table must not have this term yet, and must have less than
+    /// kMostTerms terms.
     void add(std::string_view text);
 
 private:
@@ -89,7 +88,7 @@ private:
     std::uint64_t digest_ = 0;
     std::string bytes_;  ///< all terms, one after another
     std::vector<std::uint64_t> places_;
-    std::vector<Slot> slots_;  ///< their number is a power of two
+    std::vector<Slot> slots_;  ///< the number of slots is a power of two
 };
 
 }  // namespace rueda::data

@@ -33,7 +33,7 @@ struct Vocabulary::Parts {
         return options.unknown_buckets == 0 ? -1 : options.most_terms + bucket_of(hash, options.unknown_buckets);
     }
     [[nodiscard]] bool is_full() const noexcept { return state.table.size() == options.most_terms; }
-    /// Identifies everything on which the ranks must agree before they merge their counts.
+    /// Returns a hash of everything that must be equal on all ranks before they merge their counts.
     [[nodiscard]] std::uint64_t fingerprint() const {
         // The sum does not depend on the order of the hash table, which differs among ranks.
         std::uint64_t sum = 0;
@@ -47,8 +47,8 @@ struct Vocabulary::Parts {
     }
     /// Counts a text that is no term.
     void note(std::string_view text) {
-        // Empty texts are frequent, because they often stand for missing values. So this check comes before those that
-        // take longer.
+        // Empty texts are frequent, because they often stand for missing values. So `text.empty()` is checked before
+        // the checks that take longer.
         if (!state.grows || is_full() || text.empty()) {
             return;
         }
@@ -62,10 +62,11 @@ struct Vocabulary::Parts {
             }
         }
     }
-    /// Replaces the counts that all ranks know by those of `sorted`.
+    /// Replaces the candidates (the counts that all ranks know) by the first counts of `sorted`, at most
+    /// `most_unknown`.
     void keep_candidates(std::span<const TermCount> sorted) {
         TermCounts kept;
-        if (state.grows && !is_full()) {  // if this is false, no text can become a term
+        if (state.grows && !is_full()) {  // otherwise no text can become a term
             const auto most = std::min(sorted.size(), static_cast<std::size_t>(options.most_unknown));
             for (const TermCount& each : sorted.first(most)) {
                 kept.emplace(each.text, each.count);
@@ -108,13 +109,12 @@ Status check_vocabulary_options(const VocabularyOptions& options) {
     return {};
 }
 
-/// The number of terms that may be added. `most_terms` is 0 in the options if the caller wants as many terms as
-/// possible.
+/// The largest number of terms. If `most_terms` is 0, the caller wants as many terms as possible.
 std::int64_t room_for_terms(const VocabularyOptions& options) {
     return options.most_terms == 0 ? TermTable::kMostTerms : options.most_terms;
 }
 
-/// Checks the finished list of terms, and fills in an option that depends on its length.
+/// Checks the finished list of terms. If the option `most_terms` is 0, sets it to the length of the list.
 Status complete_terms(VocabularyOptions& options, const TermTable& table, std::string_view what) {
     if (table.size() == 0 && !options.grows) {
         return failure(ErrorCode::invalid_argument,
@@ -282,8 +282,8 @@ std::int64_t Vocabulary::merge(std::string_view messages) {
                 rank));
         }
     }
-    // The messages must contain the counts of this rank's vocabulary in its present state. Other messages would not
-    // have these counts, and the counts would be lost.
+    // The messages must come from the present state of this vocabulary. Messages from another state do not have its
+    // unmerged counts, so these counts would be lost.
     if (ranks.empty() || ranks.front().fingerprint != parts_->fingerprint()) {
         throw InvalidArgument(
             ranks.empty() ? "vocabulary: merge() got no bytes; give it the bytes that unmerged() returned on all ranks"

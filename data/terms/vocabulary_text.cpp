@@ -17,8 +17,8 @@ namespace {
 constexpr std::string_view kVocabularyMark = "\xef\xbb\xbf";
 constexpr std::string_view kStateFormat = "rueda vocabulary 1";
 
-/// The UTF-8 sequences with a given first byte (Unicode 15, table 3-7): their length, and which second bytes they may
-/// have. All further bytes are 80 to bf.
+/// For the UTF-8 sequences whose first byte is from `first_from` to `first_to`: their length, and the range of their
+/// second byte (Unicode 15, table 3-7). All further bytes are from 0x80 to 0xbf.
 struct Utf8Form {
     unsigned char first_from;
     unsigned char first_to;
@@ -66,7 +66,8 @@ std::size_t valid_utf8_bytes(std::string_view text) {
     return at;
 }
 
-/// Takes the text before the next separator, and the separator. Returns false if there is no separator.
+/// Removes the text before the next separator, and the separator, from `rest`. Puts this text into `taken`. Returns
+/// false if there is no separator.
 bool take_until(std::string_view& rest, char separator, std::string_view& taken) {
     const std::size_t end = rest.find(separator);
     if (end == std::string_view::npos) {
@@ -84,7 +85,7 @@ bool is_number(std::string_view text, Number& number) {
     return !text.empty() && read.ec == std::errc() && read.ptr == end;
 }
 
-/// Takes a number and the separator behind it.
+/// Removes a number and the separator behind it from the beginning of `rest`.
 template <class Number>
 bool take_number_until(std::string_view& rest, char separator, Number& number) {
     std::string_view text;
@@ -169,8 +170,8 @@ std::string to_text(const VocabularyState& state, const IdLayout& layout) {
     for (std::int64_t id = 0; id < table.size(); ++id) {
         text.append(table.term(id)).push_back('\n');
     }
-    // The order of the hash table depends on its history, so the candidates are sorted: the text is the same on all
-    // ranks.
+    // The candidates are sorted, so that the text is the same on all ranks. The order of the hash table would depend on
+    // its history.
     for (const TermCount& candidate : in_order(state.candidates)) {
         text.append(fmt::format("{} ", candidate.count)).append(candidate.text).push_back('\n');
     }

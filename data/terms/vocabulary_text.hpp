@@ -16,7 +16,8 @@ namespace rueda::data {
 /// Returns why a text cannot be a term, or nothing if it can.
 [[nodiscard]] std::optional<std::string> why_no_term(std::string_view text);
 
-/// Where terms come from, for error messages: "<what>, <unit> <number>". The first term has the number `first`.
+/// Says where terms come from. An error message about a term begins with "<what>, <unit> <number>". The first term has
+/// the number `first`.
 struct TermOrigin {
     std::string what;
     const char* unit;
@@ -29,7 +30,7 @@ struct TermOrigin {
 [[nodiscard]] Status read_term_lines(std::string_view content, const std::string& name, std::int64_t most,
                                      TermTable& table);
 
-/// The numbers that decide about ids. They are part of the state in a checkpoint.
+/// The numbers on which the ids of texts depend. They are part of the state in a checkpoint.
 struct IdLayout {
     std::int64_t most_terms = 0;
     std::int64_t unknown_buckets = 0;
@@ -44,11 +45,11 @@ struct VocabularyState {
 
     bool grows = false;
     TermTable table;
-    TermCounts candidates;  ///< counts that all ranks know, of texts that have not become terms
+    TermCounts candidates;  ///< texts that have not become terms, and their counts, which all ranks know
 };
 /// Returns the state as a text: a line that names the format, a line with numbers, the terms, and the candidates.
 [[nodiscard]] std::string to_text(const VocabularyState& state, const IdLayout& layout);
-/// Reads such a text into an empty state. Fails if the text is damaged, or has another layout.
+/// Reads a text from to_text() into an empty state. Fails if the text is damaged, or if its layout is not `layout`.
 [[nodiscard]] Status read_state(std::string_view text, const IdLayout& layout, VocabularyState& state);
 
 }  // namespace rueda::data

@@ -4,7 +4,7 @@
 #include <rueda/rueda.hpp>
 #include <vector>
 
-// Averages a vector over all ranks, in place. Rueda matches the ranks' calls by the name.
+// Averages a vector over all ranks, in place. Rueda matches the ranks' calls by the name "gradient".
 int main() {
     rueda::init();
     std::vector<float> gradient(1000, static_cast<float>(rueda::rank()));

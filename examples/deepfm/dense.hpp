@@ -23,8 +23,8 @@ struct Layer {
 };
 
 /// What one replica of the model computes for a dense layer. The gradients are in resident memory, where the ranks of a
-/// host reduce those of replica 0 in place. The other replicas use resident memory only because all replicas have the
-/// same type.
+/// host reduce the gradients of replica 0 in place. The gradients of the other replicas are in resident memory only
+/// because all replicas have the same type.
 struct LayerResults {
     explicit LayerResults(const Layer& layer)
         : weights_gradient(layer.weights.rows(), layer.weights.cols()), bias_gradient(1, layer.bias.cols()) {}
@@ -36,7 +36,7 @@ struct LayerResults {
 
 enum class DenseLibrary { eigen, onednn };
 
-/// Computes the products of dense layers with a library. Threads: the functions compute in the calling thread, and
+/// Computes dense layers with a library (DenseLibrary). Threads: the functions compute in the calling thread, and
 /// several threads may call them at the same time.
 class DenseMath {
 public:

@@ -18,8 +18,8 @@ namespace {
 using rueda::InvalidArgument;
 using rueda::data::Batch;
 
-/// Throws an error that names the wrong sample by its number in the batch. After shuffling, the line number in the file
-/// is not known any more.
+/// Throws an error for a wrong sample. The message has the sample's number in the batch, because the line number in the
+/// file is not known after shuffling.
 [[noreturn]] void refuse(const Batch& batch, std::size_t row, const std::string& what) {
     throw InvalidArgument("reading sample " + std::to_string(row) + " of this rank's part of step " +
                           std::to_string(batch.step()) + ", epoch " + std::to_string(batch.epoch()) + ": " + what);
@@ -76,8 +76,9 @@ void check_examples(const Batch& batch, std::int64_t features) {
 
 constexpr std::string_view kEpochPlace = "{epoch}";
 
-/// Refuses a FIFO that several epochs would read. The end of an epoch is the end of the FIFO. If the writer opens the
-/// FIFO again before the reader has seen the end, two epochs become one. The reader then waits for a writer forever.
+/// Throws an error if several epochs would read the same FIFO. The reader notices the end of an epoch when the writer
+/// closes the FIFO. If the writer opens the FIFO again too early, the reader misses this end, and two epochs become
+/// one. For the next epoch, the reader then waits forever.
 void check_fifo(const std::string& path, std::int64_t epochs) {
     if (epochs > 1 && path.find(kEpochPlace) == std::string::npos) {
         throw InvalidArgument("--fifo with --epochs " + std::to_string(epochs) + " needs a FIFO for each epoch, but '" +
@@ -146,7 +147,7 @@ void check_first_samples(const Input& input, std::int64_t features, const std::s
 }
 
 std::string sources_of(const Input& input, int rank, int size, std::int64_t epoch) {
-    // With FIFOs, each FIFO is a lane of the pipeline, and a rank reads consecutive lanes.
+    // If the input consists of FIFOs, the pipeline gives each rank an equal number of consecutive FIFOs.
     const std::size_t each = input.fifos ? input.paths.size() / static_cast<std::size_t>(size) : input.paths.size();
     const std::size_t first = input.fifos ? each * static_cast<std::size_t>(rank) : 0;
     std::string text = input.fifos ? "the FIFOs" : "the files";

@@ -30,18 +30,18 @@ struct Samples {
 
 /// The files or FIFOs from which samples are read.
 struct Input {
-    std::vector<std::string> paths;  ///< patterns of files (glob); with `fifos`, the paths of FIFOs
+    std::vector<std::string> paths;  ///< patterns of files (glob), or paths of FIFOs if `fifos` is true
     bool fifos = false;
-    std::int64_t lanes = 1;  ///< the number of lanes into which files are divided; with `fifos`, each FIFO is a lane
+    std::int64_t lanes = 1;            ///< PipelineOptions::lanes; must be 1 if `fifos` is true
     std::int64_t malformed_limit = 0;  ///< the largest number of malformed records that are left out in an epoch
     std::string format =
         "auto";  ///< "tfrecord", "libsvm" or "auto": TFRecord if the first file's name contains ".tfrecord"
 };
 
-/// Sets the sources, the format, the lanes and the checks of a pipeline for this input. Samples have kFields fields
-/// with ids below `features`. With FIFOs, each rank reads its own FIFOs, because only one process can read a FIFO.
-/// Throws InvalidArgument if there are no such files, if the FIFOs cannot be divided evenly among the ranks, or if a
-/// FIFO would be read in several epochs. `options` must already have the rank, the size and the number of epochs.
+/// Sets the options with which a pipeline reads `input`: sources, format, lanes and checks. Samples have kFields fields
+/// with ids below `features`. Only one process can read a FIFO, so each rank gets FIFOs of its own. Throws
+/// InvalidArgument if a pattern matches no file, if the FIFOs cannot be divided evenly among the ranks, or if a FIFO
+/// would be read in several epochs. `options` must already have the rank, the size and the number of epochs.
 void set_input(rueda::data::PipelineOptions& options, const Input& input, std::int64_t features);
 
 /// Reads one sample of each file of `input`, and checks it. So a file of another format is noticed before the training.

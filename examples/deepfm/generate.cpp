@@ -161,8 +161,8 @@ void make_folder(const std::filesystem::path& folder) {
     }
 }
 
-/// Refuses a folder with files of another run that this run would not replace. A pattern like train-* would mix the
-/// samples of both runs, and the AUC that this program prints would not be that of the test files.
+/// Throws an error if the folder has files of an earlier run that this run would not overwrite. A pattern like train-*
+/// would then match files of both runs, and the AUC that this program prints would not be the AUC of the test files.
 void check_folder(const Options& options) {
     std::set<std::string> written;
     for (const auto& [part, files] : {std::pair{"train", options.files}, std::pair{"test", options.test_files}}) {

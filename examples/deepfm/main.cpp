@@ -50,14 +50,14 @@ public:
     ~Pending() {
         try {
             handle.wait();
-        } catch (const rueda::Error&) {  // ignored: no operation was started, or another error ends the program
+        } catch (const rueda::Error&) {  // ignored: no operation was started, or another error already ends the program
         }
     }
 
     rueda::Handle handle;
 };
 
-/// The numbers that the ranks add up in each step. They do this while they exchange the gradients of the table.
+/// The indices of the numbers in sums_, which the ranks add up in each step while they exchange the table's gradients.
 enum StepSum : std::size_t { kLoss, kRows, kEnded, kFailed, kStepSums };
 
 /// A replica of the model, and what it computes in a step. Only the replica's thread uses it during the step.
@@ -198,8 +198,8 @@ private:
             curve_.add(step_, epoch, mean);
             ++step_;
             show_progress(mean);
-            // No checkpoint is saved after one rank has ended the epoch. A checkpoint has only one position of the
-            // input. But from then on, the positions of the ranks may differ, because FIFOs may have different lengths.
+            // No checkpoint is saved after the samples of one rank have ended. A checkpoint has only one position in
+            // the input, but FIFOs of different lengths may bring the ranks to different positions.
             if (checkpoints_ && sums_[kEnded] == 0.0) {
                 if (step_ % options_.checkpoint_every == 0) {
                     curve_.flush();  // a job that continues from this checkpoint needs the earlier rows of the curve
@@ -237,8 +237,7 @@ private:
         std::fill(sums_.begin(), sums_.end(), 0.0);
         read_samples();
         // A gradient is a sum over samples. The replicas of all ranks add up their gradients, and the update divides by
-        // the number of all samples. So every sample has the same weight, even if the replicas have different numbers
-        // of samples.
+        // the number of all samples. Every sample therefore has the same weight, however many samples each replica has.
         replicas_.run([this](training::Replica& replica) { train_replica(replica); });
         for (const Worker& each : workers_) {
             sums_[kLoss] += each.loss;
@@ -286,8 +285,8 @@ private:
         return row_sums_.gradients();
     }
 
-    /// Reads this rank's samples of the next step. An error is stored and not thrown at once, because the other ranks
-    /// take part in the step already and would wait for this rank.
+    /// Reads this rank's samples of the next step. An error is not thrown but stored in `failure_`: the other ranks
+    /// already take part in the step, and would wait for this rank.
     void read_samples() {
         has_samples_ = false;
         if (epoch_ended_) {
@@ -429,9 +428,8 @@ private:
                       rueda::size(), rueda::size() == 1 ? "process" : "processes");
         progress_.line(
             text + (options_.replicas == 1 ? std::string() : " of " + std::to_string(options_.replicas) + " replicas"));
-        training::run_on_root([this] {  // comes last: the result is printed even if the curve cannot be written
-            curve_.close();
-        });
+        // The curve is closed last, so that the result is printed even if the curve cannot be written.
+        training::run_on_root([this] { curve_.close(); });
     }
 
     const Options& options_;
@@ -448,7 +446,7 @@ private:
     std::vector<double, rueda::Allocator<double>> sums_;
     rueda::TensorSlot sums_slot_;
     training::JobSummary summary_;
-    training::Progress progress_;  ///< shows no bar, because the number of steps is not known
+    training::Progress progress_;  ///< counts steps without a bar, because their total is not known
     std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
     Curve curve_;  ///< only rank 0 writes it
     std::exception_ptr failure_;
@@ -457,13 +455,14 @@ private:
     std::int64_t samples_ = 0;  ///< the samples that were trained since the program's start
     double auc_ = 0.0;
     double test_loss_ = 0.0;
-    // These members come last, so that they are destroyed first: their operations use the tensors of other members.
+    // The destructors of these members wait for operations, which use the tensors of the members above. Members are
+    // destroyed in reverse order, so these stand last.
     Pending pending_sums_;
     Pending pending_rows_;
 };
 
-/// Refuses a --batch that is no multiple of the number of replicas in all processes. Without replicas, the parts of the
-/// processes may differ by one sample, so that a job can continue with any number of processes.
+/// Throws an error if --batch is not a multiple of the number of replicas in all processes. With one replica in each
+/// process, there is no such rule: the parts of the processes may differ by one sample.
 void check_batch(const Options& options) {
     if (options.replicas == 1) {
         return;
@@ -494,8 +493,8 @@ void run(int argc, char** argv) {
     trainer->run();
 }
 
-/// Prints the error in one line. Errors end all ranks in the same way, so only rank 0 prints. After the death of a
-/// rank, every other rank prints.
+/// Prints the error in one line. All ranks get the same error, so only rank 0 prints it. If the job was aborted, for
+/// example because a rank died, every remaining rank prints the error.
 int report(const rueda::Error& error) {
     if (!rueda::initialized() || rueda::rank() == 0 || error.code() == rueda::ErrorCode::aborted) {
         std::fprintf(stderr, "deepfm: %s: %s\n", name_of(error.code()), error.what());

@@ -142,7 +142,7 @@ std::span<const float> DeepFm::forward(const Samples& samples) {
                 squares += input[k] * input[k];
             }
         }
-        // Rendle 2010 ("Factorization Machines", lemma 3.1): the sum of the products of all pairs.
+        // The sum of the products of all pairs of fields, by Rendle 2010 ("Factorization Machines", lemma 3.1).
         logits_[static_cast<std::size_t>(i)] = linear + 0.5F * (sums_.row(i).squaredNorm() - squares);
     }
     const Matrix* last = &inputs_;
@@ -191,7 +191,8 @@ void DeepFm::backward_embeddings(const Samples& samples, std::span<const float> 
             float* const gradient = row_sums_.row(*id);
             gradient[0] += slope * *value;
             for (std::int64_t k = 0; k < embedding_; ++k) {
-                // slope * (sum − input) comes from the products with all other fields, input_slope from the dense part.
+                // The first summand is the gradient of the products with all other fields. input_slope comes from the
+                // dense part.
                 gradient[1 + k] += *value * (slope * (sum[k] - input[k]) + input_slope[k]);
             }
             input += embedding_;

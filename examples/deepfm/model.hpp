@@ -18,10 +18,10 @@
 
 namespace deepfm {
 
-/// Adagrad divides by the root of a sum of squares. This is the first value of the sum. If it were 0, the first step of
-/// a parameter would have the length of the learning rate, however small the gradient is. The weights of a rare id
-/// would then depend too much on the few samples that have this id. Also, if a gradient is 0 except for rounding
-/// errors, the step would depend on the number of ranks.
+/// The initial value of Adagrad's sum of squares. Adagrad divides by the root of this sum. If the initial value were 0,
+/// the first step of a parameter would have the length of the learning rate, however small the gradient is. The weights
+/// of a rare id would then depend too much on the few samples that have this id. Also, if a gradient is 0 except for
+/// rounding errors, the step would depend on the number of ranks.
 inline constexpr float kInitialAccumulator = 1e-3F;
 
 /// The gradients of those rows of the table that the samples use. Each row occurs once, with the sum of its gradients.
@@ -60,8 +60,8 @@ public:
     [[nodiscard]] std::int64_t width() const noexcept { return width_; }
     [[nodiscard]] const float* row(std::int64_t id) const { return values_.data() + id * width_; }
 
-    /// Makes a step of Adagrad for the rows `ids`. Each row occurs once in this list. The gradients are first
-    /// multiplied by `factor`.
+    /// Makes a step of Adagrad for the rows of the table whose numbers are in `ids`, each at most once. The gradients
+    /// are first multiplied by `factor`.
     void update(std::span<const std::int64_t> ids, std::span<const float> gradients, float rate, float factor);
 
     [[nodiscard]] rueda::training::NamedTensor values();
@@ -76,20 +76,20 @@ private:
 
 class DeepFm {
 public:
-    /// Makes a model whose dense part has hidden layers of these sizes. Models with the same arguments are equal. The
-    /// library computes the dense part, and does not change the initial parameters. Throws InvalidArgument if the
-    /// program was built without the library.
+    /// Makes a model whose dense part has hidden layers of these sizes. Models with the same arguments are equal.
+    /// `library` computes the dense part; the initial parameters do not depend on it. Throws InvalidArgument if the
+    /// program was built without `library`.
     DeepFm(std::int64_t features, std::int64_t embedding, std::span<const std::int64_t> hidden, std::uint64_t seed,
            DenseLibrary library = DenseLibrary::eigen);
-    /// Returns a model that shares the parameters of this model, and has gradients of its own. Both may compute at the
-    /// same time.
+    /// Returns a model that shares the parameters of this model, and has gradients of its own. The two models may
+    /// compute at the same time.
     [[nodiscard]] DeepFm make_replica() const { return DeepFm(parameters_, embedding_); }
 
     /// Returns the logits of the samples. The result is valid until the next call.
     std::span<const float> forward(const Samples& samples);
-    /// Computes the gradients of Σ slope × logit for the samples of the last forward(). Calls `ready` with the index of
-    /// each dense parameter whose gradient is complete, from the last layer to the first. The gradients of the table
-    /// are complete at the end.
+    /// Computes the gradients for the samples of the last forward(). `slopes` has the slope of the loss with respect to
+    /// each logit. Calls `ready` with the index of each dense parameter whose gradient is complete, from the last layer
+    /// to the first. The gradients of the table are complete at the end.
     void backward(const Samples& samples, std::span<const float> slopes, const std::function<void(std::size_t)>& ready);
 
     [[nodiscard]] Table& table() noexcept { return parameters_->table; }

@@ -28,6 +28,6 @@ class DeepFM(nn.Module):
     def forward(self, ids: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         rows = self.table(ids) * values[:, :, None]
         linear, embeddings = rows[:, :, 0].sum(1), rows[:, :, 1:]
-        # The sum of the products of all pairs (Rendle 2010, lemma 3.1).
+        # The sum of the products of all pairs of fields (Rendle 2010, lemma 3.1).
         pairs = 0.5 * (embeddings.sum(1).square() - embeddings.square().sum(1)).sum(1)
         return linear + pairs + self.deep(embeddings.flatten(1)).squeeze(1)

@@ -40,7 +40,7 @@ struct Options {
 std::optional<Options> parse_options(int argc, const char* const* argv, std::string& help);
 
 /// Returns the options that influence the training, in the form in which a checkpoint stores them. The options of the
-/// input are not included, because the pipeline compares them itself.
+/// input are not included, because the pipeline itself checks that they are unchanged.
 rueda::training::Metadata course_of(const Options& options);
 
 }  // namespace deepfm

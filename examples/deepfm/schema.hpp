@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
 /// The fields of a sample. The generator and the trainer use the same fields. Each field has one id and one value in a
-/// sample. The field of a number always has the same id, and the number is its value. The field of a category has the
-/// category's id, and the value 1. Different fields have different ids, so that one table can have the embeddings of
-/// all fields.
+/// sample. A field is either numeric or categorical. A numeric field always has the same id, and its value is the
+/// number. A categorical field has the id of its category, and the value 1. Different fields have different ids, so
+/// that one table can have the embeddings of all fields.
 #pragma once
 
 #include <cstdint>

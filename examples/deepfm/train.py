@@ -43,7 +43,8 @@ class Samples(NamedTuple):
 
 
 def refuse_input(what: str) -> NoReturn:
-    """Ends the program because of its input. All ranks must call this function; rank 0 prints the line."""
+    """Ends the program because its input is wrong. All ranks must call this function; rank 0 prints the message
+    ``what``."""
     if hvd.rank() == 0:
         print(f"train.py: {what}", file=sys.stderr)
     sys.exit(2)
@@ -88,15 +89,15 @@ def check_test_files(given: argparse.Namespace) -> None:
                     samples_of(batch, given.features, f"the test file {path}", torch.device("cpu"))
                     found += 1
                     break
-        return found if paths else 1  # if no file matches, the pipeline of the evaluation reports this
+        return found if paths else 1  # 1 if no file matches: evaluate() then reports this
 
     if training.on_all_ranks("checking the test samples", read_samples)[0] == 0:
         refuse_input("--test has no samples; give files that are not empty")
 
 
 def open_training(given: argparse.Namespace, state: Mapping[str, str] | None) -> rueda.data.Pipeline:
-    """Opens the training samples at the position of a checkpoint. Only one process can read a FIFO, so each FIFO is a
-    lane, and the lanes are divided among the ranks."""
+    """Opens the training samples at the position of a checkpoint. Only one process can read a FIFO. Each FIFO is
+    therefore a lane of the pipeline, and each rank reads its own lanes."""
     paths, lanes = given.train, given.lanes
     if given.fifo:
         if lanes != 1:
@@ -177,7 +178,7 @@ def restore(
     manager: training.CheckpointManager, model: DeepFM, optimizer: torch.optim.Optimizer, course: dict[str, str]
 ) -> training.CheckpointInfo | None:
     """Restores the newest checkpoint, if there is one. ``course`` has the options that influence the training. The
-    checkpoint also restores the learning rate of the optimizer, so another --lr would have no effect.
+    checkpoint also restores the optimizer's learning rate. A changed --lr would have no effect, so it is an error.
     """
     restored = manager.restore(model, {"optimizer": optimizer})
     for name, value in course.items() if restored else ():
@@ -229,8 +230,8 @@ def main() -> None:
     # Adagrad divides by the root of a sum of squares. With an initial value of 0, the first step of a rare id would
     # have the length of the learning rate, however small the gradient is.
     adagrad = torch.optim.Adagrad(model.parameters(), lr=given.lr, initial_accumulator_value=1e-3)
-    # The ranks of a host reduce the gradients of the dense layers in memory that they share. This has no effect on the
-    # sparse gradients of the embeddings, and gradients on a GPU do not need it.
+    # On the CPU, the gradients of the dense layers are copied to memory that the ranks of a host share, and are reduced
+    # there. The sparse gradients of the embeddings are not copied, and gradients on a GPU need no copies.
     storage = "copied" if device.type == "cpu" else "auto"
     optimizer = hvd.DistributedOptimizer(adagrad, named_parameters=model.named_parameters(), gradient_storage=storage)
 
@@ -261,8 +262,8 @@ def main() -> None:
             batch = next(batches, None)
             rueda.begin_step(step)
             samples = samples_of(batch, given.features, f"step {step}, epoch {epoch}", device)
-            # The last batch of an epoch is smaller, and may have no samples for this rank. FIFOs and lanes may have
-            # different lengths; a rank whose samples have ended takes part with gradients of zero.
+            # This rank may have no samples in this step: the last batch of an epoch is smaller, and lanes may have
+            # different lengths. A rank without samples takes part with gradients of zero.
             here = torch.tensor([len(samples.labels), batch is None], dtype=torch.int64)
             rows, ended = hvd.allreduce(here, name="rows", op=hvd.Sum).tolist()
             if ended == hvd.size():

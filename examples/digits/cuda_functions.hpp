@@ -9,7 +9,7 @@
 /// @file
 /// The functions of NVIDIA's driver (libcuda.so.1) and of cuDNN (libcudnn.so.9 or .8) that the network on a GPU needs.
 /// The program opens the libraries when it needs them, so it can be built without the CUDA Toolkit and runs on machines
-/// without a GPU. A program that always uses a GPU would include NVIDIA's headers and link the libraries.
+/// without a GPU. A program that always uses a GPU can simply include NVIDIA's headers and link the libraries.
 namespace digits {
 
 using DeviceAddress = std::uint64_t;

@@ -19,8 +19,8 @@ struct CurvePoint {
 };
 using Curve = std::vector<CurvePoint>;
 
-/// Writes the curve as CSV, without loss of precision. The file appears completely or not at all. Throws
-/// rueda::InvalidArgument or rueda::ResourceExhausted with path and reason.
+/// Writes the curve as CSV, without loss of precision. The file is written completely or not at all. If it cannot be
+/// written, throws rueda::InvalidArgument or rueda::ResourceExhausted with its path and the reason.
 void write_csv(const std::filesystem::path& path, const Curve& curve);
 
 /// Reads the points before step `end` from a file that write_csv() wrote. Returns an empty curve if the file does not

@@ -21,9 +21,8 @@ namespace digits {
 namespace {
 
 constexpr int kMaxPixel = 16;
-// A small gzipped file can become arbitrarily large, so the length of the text is limited to kMaxImages lines of the
-// greatest length. The longest line has 64 times "16,", a label and a line break. The file of the digits has 1797
-// lines.
+// The text of a small gzipped file can be arbitrarily long. So the text must not be longer than kMaxImages lines of
+// kMaxLine bytes. The longest line has 64 times "16,", a label and a line break. The file of the digits has 1797 lines.
 constexpr std::size_t kMaxLine = 64 * 3 + 1 + 2;
 constexpr std::size_t kMaxImages = 100'000;
 constexpr std::size_t kMaxBytes = kMaxImages * kMaxLine;
@@ -151,7 +150,7 @@ DataSet read_data(const std::filesystem::path& path) {
         refuse(path,
                "has " + std::to_string(all.count()) + " images; at least " + std::to_string(kFewest) + " are needed");
     }
-    // A Sampler whose single batch has all samples returns a random permutation of them.
+    // The Sampler's only batch has all samples, so its share is a random permutation of all samples.
     const rueda::training::Sampler shuffled({.samples = all.count(), .batch = all.count(), .seed = kSplitSeed});
     const std::span<const std::int64_t> order = shuffled.share(0);
     const auto held_out = static_cast<std::size_t>(all.count() / 5);

@@ -29,12 +29,12 @@ struct Images {
 struct DataSet {
     Images training;
     Images held_out;       ///< a fifth of the images, which training never uses
-    std::string checksum;  ///< CRC-32 of the file's text; a resumed run compares it to notice other data
+    std::string checksum;  ///< CRC-32 of the file's text, by which a resumed run notices that the data have changed
 };
 
 /// Reads a plain or gzipped file. Each line has 64 pixels (0 to 16) and a label (0 to 9), separated by commas. The
-/// choice of the held-out images depends only on the file. Throws rueda::InvalidArgument with the file, the line, and
-/// what was found and expected.
+/// choice of the held-out images depends only on the file. Throws rueda::InvalidArgument if the file is wrong; the
+/// message names the line, and says what was found and what was expected.
 DataSet read_data(const std::filesystem::path& path);
 
 }  // namespace digits

@@ -3,8 +3,8 @@
 /// @file
 /// The network on a GPU, through cuDNN. The program puts all work into one stream. Rueda reads a gradient only after
 /// the GPU has done the work that was in the stream before the allreduce was called. The update of a parameter is in
-/// the same stream, and begins when the sum of the gradient is there. The CPU waits for the GPU only once in each step,
-/// to get the logits.
+/// the same stream, and begins when the allreduce of its gradient has completed. The CPU waits for the GPU only once in
+/// each step, to get the logits.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -76,8 +76,8 @@ public:
         }
         count_ = count;
     }
-    /// upload() and download() put a copy into the stream. When upload() returns, cuMemcpyAsync has read the host's
-    /// memory, because this memory is pageable. The result of download() is there when synchronise() returns.
+    /// upload() and download() put a copy into the stream. When upload() returns, `from` may change: cuMemcpyAsync has
+    /// already read it, because it is pageable memory. download() has written `to` when synchronise() returns.
     void upload(const std::vector<float>& from) {
         resize(from.size());
         copy(address_, reinterpret_cast<DeviceAddress>(from.data()));
@@ -126,7 +126,8 @@ private:
     CudnnObject tensor_ = nullptr;
 };
 
-/// A parameter on the GPU. `host` has the parameter's name and shape, and the memory for its checkpoints.
+/// A parameter on the GPU. The same parameter of the CPU's network (`host`) has its name, its shape and the memory for
+/// its checkpoints.
 class GpuParameter {
 public:
     GpuParameter(const Gpu& gpu, Parameter& host)
@@ -137,7 +138,8 @@ public:
     }
     GpuParameter(const GpuParameter&) = delete;
     GpuParameter& operator=(const GpuParameter&) = delete;
-    /// Waits for the allreduce of the gradient, also after an exception, because Rueda uses the gradient until then.
+    /// Waits for the allreduce of the gradient, even after an exception, because Rueda uses the gradient until the end
+    /// of the allreduce.
     ~GpuParameter() {
         try {
             if (!pending_.empty()) {
@@ -189,10 +191,10 @@ private:
     rueda::Handle pending_;
 };
 
-/// A convolution or a dense layer, with or without the rectifier after it. cuDNN has no dense layers, so a dense layer
-/// is computed as a 1×1 convolution in the reverse direction. This convolution turns the layer's outputs into its
-/// inputs, and its weights have the shape of the layer's weights: [inputs, outputs]. So the layer's forward pass is the
-/// convolution's backward pass for the data. The layer's backward pass for the data is the convolution's forward pass.
+/// A convolution or a dense layer, with or without the rectifier after it. cuDNN has no dense layers. A dense layer is
+/// therefore computed as a 1×1 convolution from the layer's outputs to its inputs, which has weights of the layer's
+/// shape, [inputs, outputs]. The directions are exchanged: the layer's forward pass is the convolution's backward pass
+/// for the data, and the layer's backward pass for the data is the convolution's forward pass.
 class GpuLayer {
 public:
     enum class Kind { convolution, dense };
@@ -280,7 +282,7 @@ public:
                                                   bias_.tensor(), biases_.gradient.data()),
                          "cudnnConvolutionBackwardBias");
     }
-    /// Computes the slope of the loss with respect to this layer's input, which the layer below needs.
+    /// Computes the slope of the loss with respect to this layer's input. The layer below needs this slope.
     void backward_input(const Numbers& slope) {
         if (is_dense()) {
             convolve(slope.data(), out_, in_, in_slope_.data());
@@ -319,8 +321,8 @@ private:
         });
         workspace_.resize(workspace_bytes_ / sizeof(float) + 1);
     }
-    /// Returns an algorithm that cuDNN offers for these shapes. Algorithm 1 gives the same bits every time; algorithm 0
-    /// of the backward passes does not.
+    /// Returns algorithm 1 if cuDNN offers it for these shapes, because it gives the same bits every time. Otherwise
+    /// returns algorithm 0, whose backward passes do not.
     int choose(const std::function<int(int algorithm, std::size_t* bytes)>& workspace_of) {
         for (const int algorithm : {1, 0}) {
             std::size_t bytes = 0;
@@ -366,9 +368,9 @@ private:
 
 class GpuModel final : public Model {
 public:
-    /// The network for the CPU provides the initial parameters, and the memory in the host for checkpoints.
+    /// `host_` is the network for the CPU. It provides the initial parameters, and the host's memory for checkpoints.
     explicit GpuModel(std::uint64_t seed) : host_(seed), pixels_(gpu_), slope_(gpu_) {
-        // The parameters are in the order of the backward pass: dense2, dense1, convolution2, convolution1.
+        // `all` has the parameters in the order of the backward pass: dense2, dense1, convolution2, convolution1.
         using Kind = GpuLayer::Kind;
         const auto& all = host_.parameters();
         layers_[0].emplace(gpu_, GpuLayer::Shape{Kind::convolution, 1, kSide, kChannels1, kSide}, *all[6], *all[7]);

@@ -20,8 +20,8 @@ auto matrix(const float* data, std::int64_t rows, std::int64_t columns) {
 }
 auto matrix(float* data, std::int64_t rows, std::int64_t columns) { return Eigen::Map<Matrix>(data, rows, columns); }
 
-/// Returns the bound of the initial weights. He et al. 2015 (arXiv:1502.01852) choose the standard deviation of the
-/// weights so that layers with max(0, ·) keep the variance of their inputs.
+/// Returns the greatest absolute value of an initial weight, by He et al. 2015 (arXiv:1502.01852). With these weights,
+/// layers with max(0, ·) keep the variance of their inputs.
 float bound_for(std::int64_t inputs) { return std::sqrt(6.0F / static_cast<float>(inputs)); }
 
 std::size_t elements(std::int64_t images, std::int64_t each) { return static_cast<std::size_t>(images * each); }
@@ -29,8 +29,8 @@ std::size_t elements(std::int64_t images, std::int64_t each) { return static_cas
 }  // namespace
 
 void use_one_thread() {
-    // Debian's oneDNN computes with OpenMP. The program looks up by name the only OpenMP function that it needs,
-    // because oneDNN may be built without OpenMP.
+    // Debian's oneDNN computes with OpenMP, but another oneDNN may be built without it. So this function is looked up
+    // by name, and the program need not be linked with OpenMP.
     using SetThreads = void (*)(int);
     if (const auto set_threads = reinterpret_cast<SetThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) {
         set_threads(1);

@@ -15,7 +15,7 @@
 
 namespace digits {
 
-/// Makes oneDNN compute only in the calling thread, so that two runs give the same bits and other processes can use the
+/// Makes oneDNN compute only in the calling thread. Two runs then give the same bits, and other processes can use the
 /// other cores. Must be called before the first layer is created.
 void use_one_thread();
 
@@ -42,7 +42,7 @@ public:
     Parameter biases;
 
 private:
-    struct Plan;  ///< oneDNN's primitives for one number of images
+    struct Plan;  ///< oneDNN's primitives for a certain number of images
     Plan& plan(std::int64_t images);
 
     Form form_;
@@ -91,7 +91,7 @@ private:
 /// The loss: softmax and cross-entropy.
 struct Loss {
     double sum = 0.0;          ///< sum over the images
-    std::vector<float> slope;  ///< slope of sum × scale with respect to the logits; for `scale` see softmax_loss()
+    std::vector<float> slope;  ///< slope of sum × `scale` with respect to the logits; see softmax_loss() for `scale`
 };
 Loss softmax_loss(const std::vector<float>& logits, std::span<const std::int32_t> labels, double scale);
 

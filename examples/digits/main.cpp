@@ -105,8 +105,8 @@ private:
     /// Updates the parameters once, equally on every rank. Returns the mean loss over the global batch.
     double train_step(std::int64_t batch, double rate) {
         const Images images = data_.training.pick(sampler_.share(batch));
-        // Each rank divides its loss by the size of the global batch, and Rueda adds up the results. The ranks' shares
-        // may differ in size.
+        // Each rank divides the sum of its losses by the size of the global batch, and Rueda adds up the results. This
+        // gives the mean even if the ranks' shares differ in size.
         const double scale = 1.0 / static_cast<double>(sampler_.batch_size(batch));
         const Loss loss = softmax_loss(model_->forward(images), images.labels, scale);
         loss_.numbers()[0] = loss.sum * scale;
@@ -118,8 +118,9 @@ private:
     }
 
     /// Returns how the gradients of the ranks are combined. Each rank's loss is a sum over its images, divided by the
-    /// size of the global batch. So the sum of the ranks' gradients is the gradient of the mean loss. Adasum needs the
-    /// gradient of each rank's own mean, which is larger by the factor size(); postscale multiplies by this factor.
+    /// size of the global batch. So the sum of the ranks' gradients is the gradient of the mean loss. Adasum should
+    /// instead combine the gradients of each rank's own mean loss, which are larger by the factor size(). `postscale`
+    /// multiplies the result by this factor.
     [[nodiscard]] rueda::AllreduceOptions reduction() const {
         if (options_.policy == training::ScalingPolicy::adasum) {
             return {.op = rueda::ReduceOp::adasum,
@@ -140,8 +141,8 @@ private:
         return static_cast<double>(right_.numbers()[0]) / static_cast<double>(data_.held_out.count());
     }
 
-    /// Returns what the checkpoint stores beside the tensors: the options and the data's checksum, which determine the
-    /// training, and the number of finished epochs.
+    /// Returns what the checkpoint stores beside the tensors: the options that influence the training, the data's
+    /// checksum, and the number of finished epochs.
     [[nodiscard]] training::Metadata metadata(std::int64_t epochs_done) const {
         training::Metadata text = course_of(options_);
         text["data"] = data_.checksum;
@@ -197,7 +198,8 @@ private:
         progress_.line("curve " + picture_path().string() + " and " + curve_path().string());
     }
 
-    /// Draws the loss of each step, and the part of the held-out images that is not recognised after each epoch.
+    /// Draws two curves: the loss of each step, and after each epoch the fraction of the held-out images that the
+    /// network does not recognise.
     void draw_picture() const {
         training::Curve loss{"loss", {}};
         training::Curve errors{"error rate on the held-out images", {}};
@@ -257,8 +259,8 @@ void run(int argc, char** argv) {
     trainer->run();
 }
 
-/// Prints the error in one line. Errors end all ranks in the same way, so only rank 0 prints. After the death of a
-/// rank, every other rank prints.
+/// Prints the error in one line. All ranks get the same error, so only rank 0 prints it. If the job was aborted, for
+/// example because a rank died, every remaining rank prints the error.
 int report(const rueda::Error& error) {
     if (!rueda::initialized() || rueda::rank() == 0 || error.code() == rueda::ErrorCode::aborted) {
         std::fprintf(stderr, "digits: %s: %s\n", name_of(error.code()), error.what());

@@ -11,7 +11,8 @@ public:
     const std::vector<float>& forward(const Images& images) override { return network_.forward(images); }
     void backward(const Images& images, const std::vector<float>& logits_slope,
                   const rueda::AllreduceOptions& reduction) override {
-        // A gradient is reduced as soon as its layer is done, while backward() computes the layers below.
+        // The reduction of a gradient starts as soon as its layer is done, and runs while backward() computes the
+        // layers below.
         network_.backward(images, logits_slope, [&](Parameter& parameter) { parameter.gradient.start(reduction); });
     }
     void update(float rate, float momentum) override {

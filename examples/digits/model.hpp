@@ -17,10 +17,10 @@ public:
     /// Returns the logits of the images, in the host's memory.
     virtual const std::vector<float>& forward(const Images& images) = 0;
     /// Computes the gradients for the images of the last forward(), and starts to reduce each gradient over all ranks
-    /// as soon as its layer is done.
+    /// as soon as it is complete.
     virtual void backward(const Images& images, const std::vector<float>& logits_slope,
                           const rueda::AllreduceOptions& reduction) = 0;
-    /// Waits for the sums, and changes the parameters.
+    /// Waits until the gradients are reduced, and updates the parameters.
     virtual void update(float rate, float momentum) = 0;
     /// Returns the tensors that training changes, in the host's memory. If you change these tensors, call changed()
     /// afterwards.

@@ -34,7 +34,7 @@ struct Options {
 /// for help, writes the text to `help` and returns nothing.
 std::optional<Options> parse_options(int argc, const char* const* argv, std::string& help);
 
-/// Returns the options that influence the training, as a checkpoint stores them.
+/// Returns the options that influence the training, in the form in which a checkpoint stores them.
 rueda::training::Metadata course_of(const Options& options);
 
 }  // namespace digits

@@ -12,8 +12,8 @@
 namespace digits {
 
 /// Sums (or otherwise reduces) numbers over all ranks while this rank computes: call start(), do other work, and then
-/// call wait(). The numbers are in resident memory, where the ranks of a host add them up in place. A TensorSlot
-/// remembers their name, so that Rueda need not look it up in each step.
+/// call wait(). The numbers are in resident memory, where the ranks of a host add them up in place. A TensorSlot keeps
+/// the numbers' name, so that Rueda need not look up the name in each step.
 template <class T>
 class Summed {
 public:
@@ -21,7 +21,8 @@ public:
         : shape_(shape), numbers_(static_cast<std::size_t>(shape.elements())), slot_(name) {}
     Summed(Summed&&) noexcept = default;
     Summed& operator=(Summed&&) = delete;
-    /// Waits for the allreduce of the numbers, also after an exception, because Rueda uses the numbers until then.
+    /// Waits for the allreduce of the numbers, even after an exception, because Rueda uses the numbers until the end of
+    /// the allreduce.
     ~Summed() {
         try {
             pending_.wait();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Averages a vector over all ranks, in place. Rueda matches the ranks' calls by the name."""
+"""Averages a vector over all ranks, in place. Rueda matches the calls of the ranks by the tensor's name."""
 
 import numpy as np
 import rueda

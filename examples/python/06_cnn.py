@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Trains a convolutional network with DistributedDataParallel on the backend "rueda" of torch.distributed.
 
-The lines for the backend end in "# rueda". Without them, and with the backend "gloo", this is the ordinary script
-06_cnn_plain.py. This program can be started with ruedarun, torchrun or mpirun.
+The lines that end in "# rueda" select this backend. The script 06_cnn_plain.py does the same without these lines, on
+the backend "gloo". This program can be started with ruedarun, torchrun or mpirun.
 """
 
 import rueda.torch.distributed  # noqa: F401  # rueda

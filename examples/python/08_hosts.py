@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs on several hosts. The ranks of a host share memory, and hosts exchange messages. For the program, only two
-things are different: local_rank() tells which device of the host to use, and gradients may be compressed between
-hosts."""
+"""Runs on several hosts. The ranks of a host share memory, and hosts exchange messages. This program shows what is
+useful there: local_rank() tells which device of the host to use, and `compression` makes the messages between hosts
+smaller."""
 
 import numpy as np
 import rueda

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Shows gradient accumulation and mixed precision. It uses bfloat16, which CPUs support. A GradScaler is optional,
-because bfloat16 needs no scaling.
+"""Shows gradient accumulation and mixed precision. The program uses bfloat16, which CPUs support. bfloat16 needs no
+loss scaling, so the GradScaler is optional.
 
     ruedarun -np 2 python accumulation_amp.py --accumulate 4
 
@@ -26,8 +26,8 @@ def main() -> None:
     hvd.init()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
-    # Rueda averages gradients over the ranks, but gradients of several batches are added up. The loss is therefore
-    # divided by the number of batches.
+    # Rueda averages gradients over the ranks, but adds up the gradients of several batches. The program therefore
+    # divides the loss by the number of batches.
     optimizer = hvd.DistributedOptimizer(
         torch.optim.AdamW(model.parameters(), lr=3e-3),
         named_parameters=model.named_parameters(),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A training that continues after a failure. With these commands, the last rank kills itself in step 40. In the first
-command the other ranks go on in their processes; in the second, ruedarun starts all ranks again:
+"""A training that continues after a failure. With these commands, the last rank kills itself in step 40. After the
+first command, the other ranks continue in their processes. After the second command, ruedarun starts all ranks again:
 
 ruedarun --no-mpi -np 3 --min-np 2 python elastic.py --fail-at 40
 RUEDA_ELASTIC_DIR=commits ruedarun -np 2 --max-restarts 3 python elastic.py --fail-at 40

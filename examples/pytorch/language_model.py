@@ -19,7 +19,8 @@ from torch import nn
 
 try:
     from torch.distributed.fsdp import fully_shard
-# PyTorch before 2.6 has no FSDP2; in PyTorch 1.13 the import raises an exception other than ImportError.
+# PyTorch before 2.6 has no FSDP2. All exceptions are caught, because in PyTorch 1.13 the import raises another
+# exception than ImportError.
 except Exception as error:
     raise SystemExit(f"PyTorch {torch.__version__} has no FSDP2; 2.6 or newer has") from error
 

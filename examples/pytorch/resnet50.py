@@ -79,8 +79,8 @@ def images(given: argparse.Namespace, part: str) -> torch.utils.data.Dataset:
 
 
 def learning_rate(given: argparse.Namespace, epoch: float) -> float:
-    """Returns the learning rate for the global batch. The rate rises during the warm-up, and then falls like a
-    cosine."""
+    """Returns the learning rate for the global batch. The rate rises during the warm-up, and then falls along a cosine
+    curve."""
     whole = given.lr * hvd.size() * given.accumulate
     if epoch < given.warmup:
         return given.lr + (whole - given.lr) * epoch / given.warmup

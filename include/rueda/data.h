@@ -3,12 +3,12 @@
 /**
  * @file
  * The input pipeline for the interfaces of other languages. The functions wrap rueda::data::Pipeline (docs/data.md).
- * They do not communicate, and work without rueda_init.
+ * They do not communicate with other processes, and work without rueda_init.
  *
  * Every function that returns an int returns a status code, as in rueda.h. After a failure, rueda_last_error() returns
  * the message. Texts are UTF-8.
- * Threads: one thread at a time may use a pipeline. A batch may be released by any thread at any time, also after its
- * pipeline was closed.
+ * Threads: one thread at a time may use a pipeline. Any thread may release a batch at any time, even after the pipeline
+ * was closed.
  */
 #ifndef RUEDA_DATA_H
 #define RUEDA_DATA_H
@@ -37,7 +37,7 @@ typedef struct rueda_data_column {
 
 /**
  * Opens a pipeline. `options` is a JSON object. Its members have the names and defaults of the members of
- * rueda::data::PipelineOptions; "maps" is not allowed. The values of these members have their own form:
+ * rueda::data::PipelineOptions; "maps" is not allowed. The values of the following members are written as follows:
  *
  * - "sources": a list of {"kind": "files", "patterns": […]}, {"kind": "fifo", "path": "…"}, {"kind": "sagemaker",
  *   "channel": "…"} and, with rueda_data_open_from, {"kind": "memory", "name": "…", "index": 0}; each may have
@@ -49,8 +49,8 @@ typedef struct rueda_data_column {
  *   "width": 1}, …], "check_data": …} or {"type": "whole_files"}, which has no decode function. The texts "nan", "inf"
  *   and "-inf" of "missing" stand for numbers that JSON does not have.
  * - "remainder": "keep", "drop" or "pad".
- * - "memory": "ordinary"; "resident" for memory that all ranks of the host share, and then rueda_init must have been
- *   called; or "pinned" for memory that is registered with the driver of the GPU with the number "device" (0).
+ * - "memory": "ordinary"; "resident" for memory that all ranks of the host share (only after rueda_init); or "pinned"
+ *   for memory that is registered with the driver of a GPU. The member "device" is the number of this GPU (default 0).
  * - "start": the text "position" of rueda_data_describe.
  *
  * The caller must pass `pipeline` to rueda_data_close.
@@ -72,16 +72,15 @@ typedef struct rueda_data_bytes {
     size_t size;
 } rueda_data_bytes;
 /**
- * Opens a pipeline like rueda_data_open_with. A source of the kind "memory" has the bytes `contents[index]`, which are
- * copied.
+ * Opens a pipeline like rueda_data_open_with. A source of the kind "memory" reads the bytes of `contents[index]`. The
+ * function copies these bytes.
  */
 RUEDA_API int rueda_data_open_from(const char* options, rueda_data_vocabulary* const* vocabularies, size_t count,
                                    const rueda_data_bytes* contents, size_t content_count,
                                    rueda_data_pipeline** pipeline);
 /**
- * Waits until rueda_data_next would return at once, but not longer than `timeout_seconds`. `ready` receives 1 if
- * rueda_data_next would return at once, and 0 after a timeout. A caller that has to handle signals calls this function
- * repeatedly with a short timeout.
+ * Waits until rueda_data_next can return without waiting, but not longer than `timeout_seconds`. `ready` receives 1, or
+ * 0 after a timeout. A caller that has to handle signals calls this function repeatedly with a short timeout.
  */
 RUEDA_API int rueda_data_wait(rueda_data_pipeline* pipeline, double timeout_seconds, int32_t* ready);
 /**
@@ -113,7 +112,7 @@ typedef struct rueda_data_terms {
     const char* bytes;       /**< the bytes of all texts */
     size_t byte_count;       /**< the number of these bytes */
     const int64_t* offsets;  /**< count + 1 numbers: text i has the bytes offsets[i] to offsets[i + 1] - 1 */
-    const int64_t* integers; /**< integers, which count as their decimal texts; NULL: the terms are texts */
+    const int64_t* integers; /**< integers, which stand for their decimal texts; NULL if the terms are texts */
     size_t count;            /**< the number of texts or integers */
 } rueda_data_terms;
 
@@ -165,24 +164,26 @@ RUEDA_API int rueda_data_writer_open(const char* path, const char* compression, 
 /** Appends a record. */
 RUEDA_API int rueda_data_writer_write(rueda_data_writer* writer, const char* bytes, size_t size);
 /**
- * Appends a tf.train.Example for each of `rows` samples. Each column becomes a feature: float32 a float_list, int64 an
- * int64_list, and texts (uint8 with offsets) a bytes_list. A column of numbers with `width` 0 needs offsets.
+ * Appends a tf.train.Example for each of `rows` samples. Each column becomes a feature. Its list is a float_list for
+ * float32, an int64_list for int64, and a bytes_list for texts (uint8 with offsets). A column of numbers with `width` 0
+ * needs offsets.
  */
 RUEDA_API int rueda_data_writer_write_examples(rueda_data_writer* writer, const rueda_data_column* columns,
                                                size_t count, int64_t rows);
-/** Writes what is still in memory, and closes the file. Only this call reports that this last write failed, for example
- * because the disk is full. */
+/** Writes the bytes that are still in memory, and closes the file. If this last write fails, for example because the
+ * disk is full, only this function reports it. */
 RUEDA_API int rueda_data_writer_close(rueda_data_writer* writer);
 /** Frees a writer, and closes its file if it is still open. NULL is allowed. */
 RUEDA_API void rueda_data_writer_release(rueda_data_writer* writer);
 
 /**
- * Runs the handshake of docs/design/0021-handshake.md on a connected socket, by which both sides prove that they know
- * the same secret. `accepted` is 1 on the side that has accepted the connection, and 0 on the other side. `purpose` is
- * a text that must be the same on both sides. `sending_key` and `receiving_key` receive 32 bytes each: the keys for the
- * codes of later messages. The socket stays open, and belongs to the caller. After a failure the caller must close it.
- * Returns RUEDA_TIMEOUT if the other side sends no proof in time. Returns RUEDA_INVALID_ARGUMENT if the other side does
- * not know the secret or is no process of Rueda. Returns RUEDA_UNSUPPORTED if it has ended the connection.
+ * Runs the handshake of docs/design/0021-handshake.md on a connected socket. In this handshake, both sides prove that
+ * they know the same secret. `accepted` is 1 on the side that accepted the connection, and 0 on the side that opened
+ * it. `purpose` is a text that must be the same on both sides. `sending_key` and `receiving_key` receive 32 bytes each:
+ * the keys for the codes of later messages. The socket stays open, and belongs to the caller. After a failure the
+ * caller must close it. Returns RUEDA_TIMEOUT if the other side sends no proof in time. Returns RUEDA_INVALID_ARGUMENT
+ * if the other side does not know the secret or is no process of Rueda. Returns RUEDA_UNSUPPORTED if the other side has
+ * ended the connection.
  */
 RUEDA_API int rueda_data_prove(int32_t socket, int32_t accepted, const char* secret, const char* purpose,
                                double timeout_seconds, unsigned char* sending_key, unsigned char* receiving_key);
@@ -195,14 +196,15 @@ typedef struct rueda_data_pinned rueda_data_pinned;
  * process cannot use a GPU, and RUEDA_RESOURCE_EXHAUSTED if the driver cannot pin the memory.
  */
 RUEDA_API int rueda_data_pin(void* memory, size_t bytes, int32_t device_index, rueda_data_pinned** pinned);
-/** Records that the GPU may use the memory until it has done all work that is in the stream now. If `stream` is NULL,
- * this is the legacy default stream. */
+/** Records that the GPU may use the memory until it has done all work that is in `stream` now. NULL stands for the
+ * legacy default stream. */
 RUEDA_API int rueda_data_pinned_note_work(rueda_data_pinned* pinned, void* stream);
 /** Tells whether the device has done all work that rueda_data_pinned_note_work() has recorded. Does not wait. */
 RUEDA_API int rueda_data_pinned_is_idle(rueda_data_pinned* pinned, int32_t* idle);
 /**
- * Waits for the recorded work, but not longer than 5 s, and unregisters the memory. After a failure the device may
- * still use the memory, so the memory must then stay mapped. `pinned` is freed in every case. NULL is allowed.
+ * Waits for the recorded work, but not longer than 5 s, and unregisters the memory. If the function fails, the device
+ * may still use the memory, so the memory must stay mapped. `pinned` is freed even if the function fails. NULL is
+ * allowed.
  */
 RUEDA_API int rueda_data_unpin(rueda_data_pinned* pinned);
 

@@ -68,8 +68,8 @@ template <class Derived>
 
 /// Returns the tensor's memory as a row-major matrix. The first dimension becomes the rows, and all other dimensions
 /// together become the columns. A scalar becomes a 1 x 1 matrix. Throws InvalidArgument if the tensor's elements are
-/// not of type `Scalar`. The map is valid as long as the tensor's memory. The output of a handle is valid as long as
-/// the handle.
+/// not of type `Scalar`. The map is valid as long as the tensor's memory. If the tensor is the output of a handle, this
+/// is as long as the handle exists.
 ///
 ///     const rueda::Handle all = rueda::allgather("embeddings", rueda::tensor_of(mine));
 ///     const auto embeddings = rueda::matrix_of<float>(all.output());
@@ -86,9 +86,9 @@ template <class Scalar>
             static_cast<Eigen::Index>(columns)};
 }
 
-/// A matrix in memory that all ranks of the host share, so that they reduce it in place ("resident" memory). The object
-/// is a map that owns its memory. The memory is zeroed and aligned to 64 bytes. The object is movable. Create the
-/// object after init(). The object may be used until the end of the process, also after shutdown().
+/// A matrix in memory that all ranks of the host share, so that they reduce it in place ("resident" memory). A
+/// ResidentMatrix is an Eigen map that owns its memory. The memory is zeroed and aligned to 64 bytes. Create a
+/// ResidentMatrix after init(). You may move it, and use it until the end of the process, also after shutdown().
 ///
 ///     rueda::ResidentMatrix<Eigen::MatrixXf> gradient(300, 200);
 ///     *gradient = slope * activations.transpose();

@@ -64,8 +64,8 @@ private:
 };
 
 // Each error code has its own class, so that callers can catch the errors that they can handle. The classes are not
-// aliases of a template, because a program prints the class of an exception that it does not catch. With a class for
-// each code, the printed name is the name in the documentation, for example "rueda::Aborted".
+// aliases of a template, so that their names are readable: a program that does not catch an exception prints the name
+// of its class, for example "rueda::Aborted". This is also the name in the documentation.
 /// Thrown for ErrorCode::invalid_argument: the caller passed a value that cannot be used.
 class InvalidArgument : public Error {
 public:

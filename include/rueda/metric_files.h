@@ -2,8 +2,8 @@
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
 /**
  * @file
- * Files of metrics for the interfaces of other languages. The functions write the files of
- * rueda::training::MetricsWriter, in this process alone: they do not communicate, and work without rueda_init. Only one
+ * Files of metrics for the interfaces of other languages. The functions write the same files as
+ * rueda::training::MetricsWriter. They do not communicate with other processes, and work without rueda_init. Only one
  * rank should call them.
  *
  * Every function that returns an int returns a status code, as in rueda.h, and rueda_last_error() has the message.
@@ -22,8 +22,9 @@ extern "C" {
 typedef struct rueda_metric_files rueda_metric_files;
 
 /**
- * Creates the folder if it does not exist, and the files. `formats` is a list such as "csv,jsonl,tensorboard".
- * `first_step` is MetricsWriterOptions::first_step. The caller must pass `files` to rueda_metric_files_release.
+ * Opens files of metrics in the folder. Creates the folder if it does not exist. `formats` is a list such as
+ * "csv,jsonl,tensorboard". `first_step` is MetricsWriterOptions::first_step. The caller must pass `files` to
+ * rueda_metric_files_release.
  */
 RUEDA_API int rueda_metric_files_open(const char* folder, const char* formats, int64_t first_step,
                                       rueda_metric_files** files);

@@ -34,9 +34,9 @@ inline DType dtype_of_onednn(dnnl::memory::data_type type) {
     }
 }
 
-/// The facts that tensor_of() needs from a description of oneDNN memory: dtype, shape, and the number of elements
-/// before the first element. For a submemory this number is not 0, because the data handle of a submemory points to the
-/// beginning of the whole memory.
+/// What tensor_of() needs to know about oneDNN memory. `elements_before` is the number of elements between the data
+/// handle and the first element. It may differ from 0 for a submemory, whose data handle points to the beginning of the
+/// whole memory.
 struct OnednnLayout {
     DType dtype = DType::float32;
     Shape shape;
@@ -75,11 +75,12 @@ inline OnednnLayout layout_of(const dnnl::memory::desc& description) {
 }
 }  // namespace detail
 
-/// Returns the memory of a CPU engine as a tensor with the same dimensions, without a copy. Throws InvalidArgument if
-/// the layout is not plain and row-major (format_tag::abcd and similar ones). Reorder memory with a blocked layout into
-/// a plain layout first. oneDNN chooses blocked layouts by the processor, so the layouts may differ between ranks.
-/// Throws Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor is the
-/// described part. This part must be dense. A range of rows is dense; a range of columns is not dense.
+/// Returns the memory of a CPU engine as a tensor with the same dimensions, without a copy. The layout must be plain
+/// and row-major (format_tag::abcd and similar ones); otherwise throws InvalidArgument. Reorder memory with a blocked
+/// layout into a plain layout first. oneDNN chooses blocked layouts by the processor, so the layouts may differ between
+/// ranks. Throws Unsupported for a data type that Rueda does not have. For a submemory (submemory_desc()), the tensor
+/// is the part that the submemory describes. This part must be dense, as a range of rows is; a range of columns is not
+/// dense.
 ///
 /// To use memory that the ranks of a host share (resident memory), let Rueda allocate it and pass it to oneDNN. Rueda's
 /// memory must outlive the oneDNN object:

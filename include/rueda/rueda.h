@@ -82,8 +82,8 @@ enum rueda_reduce_op {
  * rueda::Compression.
  */
 enum rueda_compression {
-    RUEDA_COMPRESSION_NONE = 0, /* the call names no format: the setting RUEDA_COMPRESSION decides. Without this
-                                   setting, values are not changed */
+    RUEDA_COMPRESSION_NONE = 0, /* the format of the setting RUEDA_COMPRESSION; without this setting, values are
+                                   sent unchanged */
     RUEDA_COMPRESSION_FP16 = 1, /* float32 and float64 as float16 */
     RUEDA_COMPRESSION_BF16 = 2  /* float32 and float64 as bfloat16 */
 };
@@ -105,9 +105,10 @@ enum rueda_device_type {
 };
 
 /**
- * A stream of the caller, on the device in whose memory the tensors are. The operation's work on the device waits for
- * all work that the caller has put into the stream before the call. The host does not wait. A call during the capture
- * of a CUDA graph returns RUEDA_UNSUPPORTED, because a replay of the graph would bypass the order of the operations.
+ * A stream of the caller. It belongs to the device that has the tensors of an operation. The operation's work on the
+ * device waits for all work that the caller has put into the stream before the call. The host does not wait. A call
+ * during the capture of a CUDA graph returns RUEDA_UNSUPPORTED, because a replay of the graph would bypass the order of
+ * the operations.
  */
 typedef struct rueda_device_stream {
     int32_t type;  /**< enum rueda_device_type */
@@ -124,12 +125,12 @@ typedef struct rueda_handle rueda_handle;
 /** Options of an operation. Initialise them with RUEDA_OPTIONS_INIT. */
 typedef struct rueda_options {
     size_t struct_size;
-    double prescale;         /**< factor for each rank's input, before the reduction; for allreduce, reducescatter and
-                                reduce */
-    double postscale;        /**< factor for the result after the reduction; used by allreduce, reducescatter and
-                                  reduce */
-    rueda_slot* slot;        /**< if set, it is used instead of the `name` argument */
-    int32_t reduce_op;       /**< enum rueda_reduce_op; used by allreduce, reducescatter and reduce */
+    double prescale;   /**< factor for each rank's input, before the reduction; used by allreduce, reducescatter and
+                          reduce */
+    double postscale;  /**< factor for the result after the reduction; used by allreduce, reducescatter and
+                            reduce */
+    rueda_slot* slot;  /**< if not NULL, the operation has the name of this slot, and the argument `name` is not used */
+    int32_t reduce_op; /**< enum rueda_reduce_op; used by allreduce, reducescatter and reduce */
     int32_t process_set;     /**< a number from rueda_process_set_add; 0 is the world (all ranks) */
     int32_t compression;     /**< enum rueda_compression; for an allreduce or grouped allreduce of float32 or float64;
                                 other operations return RUEDA_UNSUPPORTED */
@@ -138,9 +139,9 @@ typedef struct rueda_options {
                                 literal, or memory that is never freed */
     int32_t source_line;     /**< the line in source_file; 0 if not known */
     int32_t reserved;        /**< must be 0 */
-    const rueda_device_stream* device; /**< the device of all tensors of the call, and the caller's stream; NULL: the
-                                          tensors are in the CPU's memory. All operations of a process set on one rank
-                                          use the same device. All outputs must be given by the caller */
+    const rueda_device_stream* device; /**< the device of all tensors of the call, and the caller's stream. NULL if the
+                                          tensors are in the CPU's memory. On a rank, all operations of a process set
+                                          must use the same device. The caller must provide all outputs on a device */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
@@ -182,14 +183,14 @@ RUEDA_API int rueda_init_ranks(const int32_t* ranks, size_t count);
 /**
  * Forms a job of the processes of an MPI communicator, which Rueda duplicates. Rank and size are those of the
  * communicator. MPI must be initialised, and the caller must finalise it. `communicator` points to the MPI_Comm, whose
- * type depends on the MPI, and `communicator_size` is its size in bytes. Returns RUEDA_UNSUPPORTED if this process has
- * no MPI.
+ * type depends on the MPI library. `communicator_size` is the size of this type in bytes. Returns RUEDA_UNSUPPORTED if
+ * this process has no MPI.
  *
  * If Rueda is already initialised, rueda_init_communicator compares `communicator` with the job's communicator. If both
  * have the same processes in the same order, the function does nothing; otherwise it returns RUEDA_INVALID_ARGUMENT.
  * MPI itself must compare the communicators, and Rueda's own thread may be inside MPI during the comparison. So the
  * comparison needs MPI_THREAD_MULTIPLE. If MPI provides a lower thread level, the function returns RUEDA_UNSUPPORTED.
- * If the job was aborted, it returns RUEDA_ABORTED.
+ * If the job was aborted, the function returns RUEDA_ABORTED.
  */
 RUEDA_API int rueda_init_communicator(const void* communicator, size_t communicator_size);
 
@@ -202,13 +203,13 @@ typedef struct rueda_rank_list {
 /** The options of rueda_init_with. Initialise them with RUEDA_INIT_OPTIONS_INIT. */
 typedef struct rueda_init_options {
     size_t struct_size;
-    const int32_t* ranks; /**< the ranks of the job, as for rueda_init_ranks; NULL: all launched ranks */
+    const int32_t* ranks; /**< the ranks of the job, as for rueda_init_ranks; NULL stands for all launched ranks */
     size_t rank_count;
-    const void* communicator; /**< a communicator, as for rueda_init_communicator; NULL means no communicator. Must be
-                                 NULL if `ranks` is set */
+    const void* communicator; /**< an MPI communicator, as for rueda_init_communicator, or NULL. Must be NULL if `ranks`
+                                 is not NULL */
     size_t communicator_size;
-    const rueda_rank_list* process_sets; /**< process sets that are made during the initialisation, in this order, as by
-                                            rueda_process_set_add */
+    const rueda_rank_list* process_sets; /**< process sets that the initialisation makes in this order, as
+                                            rueda_process_set_add does */
     size_t process_set_count;
     int32_t* process_set_ids; /**< receives the numbers of the process sets; NULL if the caller does not need them */
 } rueda_init_options;
@@ -230,18 +231,18 @@ RUEDA_API int rueda_init_with(const rueda_init_options* options);
  * Leaves the job. Operations that are pending on this rank fail. On other ranks, operations that need this rank fail,
  * and the message says that this rank has shut down. The function returns when every rank has called it, or when a rank
  * has died. If Rueda is not initialised, the call does nothing. If a rank does not call the function, the other ranks
- * report that rank in the same way as a stalled tensor, and RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
+ * report this in the same way as a stalled tensor. RUEDA_STALL_SHUTDOWN_TIME_SECONDS limits the wait.
  *
- * If the job was aborted before every rank had called rueda_shutdown, it returns the code of the abort (usually
- * RUEDA_ABORTED) and the reason. If an earlier call on this rank has already reported the abort, this call does not
- * report it again. In both cases the rank has left the job.
+ * If the job was aborted before every rank had called rueda_shutdown, the function returns the code of the abort
+ * (usually RUEDA_ABORTED), with the reason as the message. If another function on this rank has already reported the
+ * abort, rueda_shutdown does not report it again. In both cases the rank has left the job.
  */
 RUEDA_API int rueda_shutdown(void);
 /**
  * Like rueda_shutdown, but waits at most `timeout_seconds` for the other ranks. A negative value means no limit.
  * RUEDA_TIMEOUT means that some rank did not call rueda_shutdown or this function in this time. After RUEDA_TIMEOUT,
- * this rank cannot start operations any more, but it still serves the other ranks and stays initialised. Another call
- * of rueda_shutdown or of this function continues the wait. rueda_abort ends the job.
+ * this rank cannot start operations any more, but it still serves the other ranks and stays initialised. To continue
+ * the wait, call rueda_shutdown or this function again. To end the job instead, call rueda_abort.
  */
 RUEDA_API int rueda_shutdown_within(double timeout_seconds);
 /** Returns 1 between rueda_init and rueda_shutdown, otherwise 0. */
@@ -261,9 +262,9 @@ RUEDA_API int rueda_cross_size(int* value);
 RUEDA_API int rueda_is_homogeneous(int* value);
 /**
  * Writes the number of threads with which this rank should compute, so that the ranks of its host together have no more
- * threads than cores. The number is the cores that all ranks of the host may use (affinity masks and CPU quota) divided
- * by the number of these ranks. It is not larger than the number of cores in this rank's affinity mask, and at least 1.
- * Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init.
+ * threads than cores. The cores that the ranks of the host may use (affinity masks and CPU quota) are divided by the
+ * number of these ranks. The result is at least 1, and at most the number of cores in this rank's affinity mask. Does
+ * not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init.
  */
 RUEDA_API int rueda_threads_per_rank(int* value);
 /**
@@ -299,19 +300,19 @@ RUEDA_API int rueda_process_set_add(const int32_t* ranks, size_t count, int32_t*
  */
 RUEDA_API int rueda_process_set_remove(int32_t process_set);
 /**
- * Makes a process set. Only its members call this function, all with the same ranks, in any order. There may be several
- * such sets of the same ranks, even of all ranks; the operations of each set have their own order. The set's number is
- * the same on all members, and has no meaning on other ranks. Returns RUEDA_MISMATCH if two ranks name each other but
- * pass different lists. Returns RUEDA_INVALID_ARGUMENT at once if a rank does not exist or is named twice, or if this
- * rank is not in the list.
+ * Makes a process set. In contrast to rueda_process_set_add, only the members call this function. They all pass the
+ * same ranks, in any order. There may be several such sets of the same ranks, even of all ranks; the operations of each
+ * set have their own order. The set's number is the same on all members, and has no meaning on other ranks. Returns
+ * RUEDA_MISMATCH if two ranks name each other but pass different lists. Returns RUEDA_INVALID_ARGUMENT at once if a
+ * rank does not exist or is named twice, or if this rank is not in the list.
  */
 RUEDA_API int rueda_process_set_add_among(const int32_t* ranks, size_t count, int32_t* process_set);
 /**
- * Makes this rank leave a set that rueda_process_set_add_among has made. Does not wait for other ranks. The
- * set's operations that are pending on this rank fail, except messages. A pending message is still delivered if its
- * receiver receives it. Messages that are not received fail some time after all members have left. On members that are
- * still in the set, operations that need this rank fail. After all members have left, the set's memory is freed by the
- * next call of this function or of rueda_process_set_add_among, or at the end of the job.
+ * Makes this rank leave a set that rueda_process_set_add_among has made. Does not wait for other ranks. Operations of
+ * the set that are pending on this rank fail, but pending messages do not. A pending message is still delivered if its
+ * receiver receives it. Otherwise it fails some time after all members have left. On members that are still in the set,
+ * operations that need this rank fail. After all members have left, the set's memory is freed by the next call of this
+ * function or of rueda_process_set_add_among, or at the end of the job.
  */
 RUEDA_API int rueda_process_set_leave(int32_t process_set);
 /** Writes this rank's position in the set. Returns RUEDA_INVALID_ARGUMENT if this rank is not a member. */
@@ -362,8 +363,8 @@ RUEDA_API int rueda_allreduce(const char* name, const rueda_tensor* in, const ru
  * different numbers of operations, all ranks return RUEDA_MISMATCH.
  *
  * Until the last operation of a group has ended, the group's name is in use. Another group or operation with this name
- * then returns RUEDA_DUPLICATE_NAME, and nothing is started. A group also returns RUEDA_DUPLICATE_NAME if a pending
- * operation has its name.
+ * then returns RUEDA_DUPLICATE_NAME, and nothing is started. The same happens if a group has the name of a pending
+ * operation.
  */
 
 /** Starts one allreduce for each tensor. `in` and `out` are arrays of `count` tensors. */
@@ -421,9 +422,9 @@ RUEDA_API int rueda_allgather(const char* name, const rueda_tensor* in, const ru
  * ranks. `in` must be this rank's rows in `out`, or must not overlap `out`. Some ranks may pass an output while other
  * ranks let Rueda allocate theirs.
  *
- * The first dimension that `out` must have, and the place that `in` must have in `out`, depend on the other ranks'
- * rows. So a wrong `out` or `in` is detected only when all ranks have announced the operation. In this case only this
- * rank fails, with RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
+ * The right size of `out`, and the place of `in` in it, depend on the rows of the other ranks. Rueda can therefore
+ * detect a wrong `out` or `in` only when all ranks have announced the operation. Then only the rank with the mistake
+ * fails, with RUEDA_INVALID_ARGUMENT, and its `out` is unchanged. The other ranks get their results.
  */
 RUEDA_API int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                          const rueda_options* options, rueda_handle** handle);
@@ -433,9 +434,9 @@ RUEDA_API int rueda_allgather_into(const char* name, const rueda_tensor* in, con
 /**
  * Reduces the ranks' tensors like rueda_allreduce, and divides the result along the first dimension: every rank gets
  * its share of the rows. Shape and dtype must be the same on every rank. If the rows cannot be divided equally, the
- * first ranks get one row more. A share may be empty. `out` must have the shape of this rank's rows. `out` must be the
- * place of these rows in `in`, or must not overlap `in`. If `out` is NULL, the result belongs to the handle: see
- * rueda_handle_output.
+ * first ranks get one row more. A share may be empty. `out` must have the shape of this rank's rows. `out` may be the
+ * memory of these rows in `in`; otherwise it must not overlap `in`. If `out` is NULL, the result belongs to the handle:
+ * see rueda_handle_output.
  */
 RUEDA_API int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                         const rueda_options* options, rueda_handle** handle);
@@ -464,8 +465,8 @@ RUEDA_API int rueda_alltoall(const char* name, const rueda_tensor* in, const int
 /**
  * Like rueda_alltoall_async, but writes the result to memory of the caller, which saves an allocation. `out` must have
  * the dtype and the shape of `in`, except for the first dimension, which must be the number of rows that this rank
- * receives from all ranks. `out` must not overlap `in`. If the number of rows is wrong, only this rank fails, as in
- * rueda_allgather_into_async. rueda_handle_received_splits works with the handle of the _async function.
+ * receives from all ranks. `out` must not overlap `in`. If `out` has a wrong number of rows, only this rank fails, as
+ * in rueda_allgather_into_async. rueda_handle_received_splits works with the handle of the _async function.
  */
 RUEDA_API int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                         const int64_t* splits, size_t split_count, const rueda_options* options,
@@ -474,22 +475,23 @@ RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, cons
                                   const int64_t* splits, size_t split_count, const rueda_options* options);
 
 /**
- * Computes the sum or the average of a tensor over the ranks if each rank has only some rows or elements of it. No rank
- * needs memory for the whole tensor.
+ * Computes the sum or the average over the ranks of a sparse tensor, of which each rank has only some rows or elements.
+ * No rank needs memory for the whole tensor.
  *
  * `indices` says which rows or elements a rank has; its dtype is an integer type. If its shape is [n], the indices are
  * positions along the first dimension of the whole tensor. If its shape is [n, k], they are positions along the first k
  * dimensions. Positions may have any order and may repeat. n may differ between ranks and be 0. `values` are the rows
- * or elements at these positions. Their shape begins with n. After n come those dimensions of `shape` that are not
- * indexed. The dtype of `values` must not be bool. `shape`, with `ndim` extents, is the shape of the whole tensor, and
- * must be the same on every rank.
+ * or elements at these positions. The first dimension of `values` is n. The other dimensions are those of `shape`
+ * without the first one (or the first k). The dtype of `values` must not be bool. `shape`, with `ndim` extents, is the
+ * shape of the whole tensor, and must be the same on every rank.
  *
- * `options` must ask for RUEDA_SUM or RUEDA_AVERAGE, without factors. The name is used like the name of a group. The
- * results belong to the handle (rueda_handle_output_of). Result 0 contains, as int64 indices with the same k, each
- * position that at least one rank has. The positions are in ascending order and do not repeat. Result 1 contains the
- * values at these positions. Values of several ranks are added in rank order, 16-bit floats in float32. Averages of
- * integers divide the exact sum and truncate toward zero. The sums are computed when the caller asks for a result for
- * the first time. If shape or reduction differ between ranks, all ranks return RUEDA_MISMATCH.
+ * `reduce_op` in `options` must be RUEDA_SUM or RUEDA_AVERAGE, and the factors must be 1. The name is used like the
+ * name of a group. The results belong to the handle (rueda_handle_output_of). Result 0 contains each position that at
+ * least one rank has, in ascending order and without repetitions. The positions are int64 and have the form of
+ * `indices`. Result 1 contains the values at these positions. Values of several ranks are added in rank order, 16-bit
+ * floats in float32. Averages of integers divide the exact sum and truncate toward zero. The sums are computed when the
+ * caller asks for a result for the first time. If shape or reduction differ between ranks, all ranks return
+ * RUEDA_MISMATCH.
  */
 RUEDA_API int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, const rueda_tensor* values,
                                            const int64_t* shape, int32_t ndim, const rueda_options* options,
@@ -503,18 +505,18 @@ RUEDA_API int rueda_sparse_allreduce(const char* name, const rueda_tensor* indic
                                      rueda_handle** handle);
 
 /*
- * Operations with a root. The root is given as its rank in the job, and must be a member of the set. If it is not, the
- * operation fails with RUEDA_INVALID_ARGUMENT on all ranks, after all of them have called it. A blocking call returns
- * this error; an _async call succeeds, and its handle has the error. These operations are not barriers: they may
- * complete on a rank before other ranks have called them.
+ * Operations with a root. The root is given as its rank in the job, and must be a member of the set. If the root is not
+ * a member, the operation fails with RUEDA_INVALID_ARGUMENT on all ranks, after all ranks have called it. A blocking
+ * call returns this error; an _async call succeeds, and its handle has the error. These operations are not barriers:
+ * they may complete on a rank before other ranks have called them.
  */
 
 /**
  * Concatenates the ranks' tensors on the root, along the first dimension. The first dimension may differ between ranks
- * and be 0; the other dimensions must be the same. Only the root uses `out`. On the root, `out` must be memory for all
- * rows that does not overlap `in`, or NULL. If it is NULL, the result belongs to the root's handle
- * (rueda_handle_output). rueda_handle_received_splits works in both cases. If the number of rows is wrong, only the
- * root fails, as in rueda_allgather_into_async.
+ * and be 0; the other dimensions must be the same. Only the root uses `out`. If the root's `out` is NULL, the result
+ * belongs to the root's handle (rueda_handle_output). Otherwise `out` must be memory for all rows, and must not overlap
+ * `in`. rueda_handle_received_splits works in both cases. If `out` has a wrong number of rows, only the root fails, as
+ * in rueda_allgather_into_async.
  */
 RUEDA_API int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                                  const rueda_options* options, rueda_handle** handle);
@@ -528,9 +530,9 @@ RUEDA_API int rueda_gather(const char* name, const rueda_tensor* in, const rueda
 /**
  * The first splits[0] rows of the root's `in` go to rank 0, the next splits[1] rows go to rank 1, and so on. `splits`
  * has the same meaning as in rueda_alltoall_async. On other ranks, only the dtype of `in` and the shape of its rows are
- * used: its first dimension may have any value, its data may be NULL, and `splits` is ignored. `out` must be memory for
- * this rank's rows that does not overlap `in`, or NULL. If it is NULL, the result belongs to the handle
- * (rueda_handle_output), and its shape contains the number of rows.
+ * used: its first dimension may have any value, its data may be NULL, and `splits` is ignored. If `out` is NULL, the
+ * result belongs to the handle (rueda_handle_output), and its shape contains the number of rows. Otherwise `out` must
+ * have the shape of this rank's rows, and must not overlap `in`.
  */
 RUEDA_API int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                                   const rueda_tensor* out, int root, const rueda_options* options,
@@ -559,11 +561,11 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
  * otherwise both sides return RUEDA_MISMATCH. RUEDA_ABORTED means that the peer has died or shut down. A message has no
  * name and needs no slot.
  *
- * A send completes when its message was received. A send of up to 8 KiB can complete before the receiver has called a
- * receive: it is enough that the receiver waits for another operation or polls, because Rueda then accepts the message.
- * So if two ranks exchange such small messages, both may send first and receive afterwards. (If such a send has already
- * completed, and the later receive does not fit the message, the sender gets a line in its log instead of
- * RUEDA_MISMATCH.) See docs/design/0010-send-receive.md.
+ * A send completes when its message was received. A send of up to 8 KiB can complete before the receiver has started a
+ * receive: Rueda accepts such a message while the receiver waits for another operation or polls. So if two ranks
+ * exchange such small messages, both may send first and receive afterwards. If the receive then does not fit the
+ * message, the sender cannot get RUEDA_MISMATCH any more, because its send has completed. It gets a line in its log
+ * instead. See docs/design/0010-send-receive.md.
  */
 #define RUEDA_ANY_PEER (-1)
 RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,
@@ -586,22 +588,25 @@ RUEDA_API int rueda_barrier_async(const rueda_options* options, rueda_handle** h
 /** Returns when every rank has called this function or rueda_barrier_async. */
 RUEDA_API int rueda_barrier(const rueda_options* options);
 
-/** The divisor of averages while some ranks have called rueda_join. The joining rank chooses it. */
+/**
+ * The divisor of averages while some ranks have called rueda_join and others have not. The argument of rueda_join
+ * chooses it.
+ */
 enum rueda_join_average {
-    RUEDA_JOIN_AVERAGE_ALL = 0,   /**< the number of all ranks, as if a joined rank contributed zeros */
+    RUEDA_JOIN_AVERAGE_ALL = 0,   /**< the number of all ranks, as if the joined ranks contributed zeros */
     RUEDA_JOIN_AVERAGE_ACTIVE = 1 /**< the number of ranks that contributed */
 };
 
 /**
- * Call rueda_join on a rank that has fewer batches than other ranks and will start no more operations. rueda_join
- * blocks until every rank of the job has called it ("has joined"). `last_rank` (may be NULL) receives the rank that
- * joined last, which is the same on all ranks.
+ * Call rueda_join on a rank that has no more batches while other ranks still have some. The call says that the rank
+ * starts no more operations. rueda_join blocks until every rank of the job has called it ("has joined"). `last_rank`
+ * (may be NULL) receives the rank that joined last, which is the same on all ranks.
  *
- * From this call until all ranks have joined, the other ranks' allreduces and barriers work without this rank. This
- * applies to the world and to all process sets that have this rank as a member. Operations that need data of every rank
- * (broadcast, allgather, alltoall, reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all
- * ranks. Operations that this rank announced before the call are executed as usual. Operations that it starts during
- * the call are refused. Returns RUEDA_ABORTED if a rank ends or shuts down instead of joining.
+ * Until all ranks have joined, the allreduces and barriers of the other ranks work without the joined ranks, in the
+ * world and in all process sets. Operations that need data of every rank (broadcast, allgather, alltoall,
+ * reducescatter, gather, scatter, reduce) fail with RUEDA_INVALID_ARGUMENT on all ranks. Operations that a rank
+ * announced before it joined are executed as usual. Operations that the rank starts while rueda_join blocks are
+ * refused. Returns RUEDA_ABORTED if a rank ends or shuts down instead of joining.
  */
 RUEDA_API int rueda_join(int32_t average, int32_t* last_rank);
 RUEDA_API int rueda_join_async(int32_t average, rueda_handle** handle);
@@ -622,12 +627,12 @@ RUEDA_API int rueda_wait(rueda_handle* handle, double timeout_seconds);
  */
 RUEDA_API int rueda_handle_waits_for(rueda_handle* handle, char* text, size_t size);
 /**
- * Waits until all ranks have called an operation on a GPU, and the GPU has got all work of this operation. Does not
- * wait until the GPU has done the work. Work that the caller puts into `stream` from now on waits for the operation's
- * end. The host can therefore go on while the operation runs. This function waits longer in two cases: if the tensors
- * move through the host's memory (docs/gpu.md), and for a send. In these cases it also waits until the ranks have done
- * their part on the host. Returns the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit).
- * For an operation in the CPU's memory, this function does the same as rueda_wait.
+ * Makes work that the caller puts into `stream` from now on wait for the end of an operation on a GPU. The host can go
+ * on while the operation runs: this function only waits until all ranks have called the operation, and its work was
+ * given to the GPU. This function waits longer in two cases: if the tensors move through the host's memory
+ * (docs/gpu.md), and for a send. In these cases it also waits until the ranks have done their part on the host. Returns
+ * the operation's error, or RUEDA_TIMEOUT after `timeout_seconds` (negative: no limit). For an operation in the CPU's
+ * memory, this function does the same as rueda_wait.
  */
 RUEDA_API int rueda_wait_on_stream(rueda_handle* handle, const rueda_device_stream* stream, double timeout_seconds);
 /** Writes 1 if the operation has completed, with or without success, otherwise 0. Does not block. */
@@ -641,9 +646,9 @@ RUEDA_API int rueda_handle_output(rueda_handle* handle, rueda_tensor* output);
 /** Like rueda_handle_output, for operation `index` of a group, counted from 0. */
 RUEDA_API int rueda_handle_output_of(rueda_handle* handle, size_t index, rueda_tensor* output);
 /**
- * Writes the number of rows that came from each rank: after an alltoall, and after a gather on the root. The operation
- * must have completed; for tensors on a GPU, a successful rueda_wait_on_stream() is enough. The numbers are valid until
- * the handle is released.
+ * Writes the number of rows that this rank has received from each rank, for an alltoall, or for a gather on the root.
+ * The operation must have completed; for tensors on a GPU, a successful rueda_wait_on_stream() is enough. The numbers
+ * are valid until the handle is released.
  */
 RUEDA_API int rueda_handle_received_splits(rueda_handle* handle, const int64_t** splits, size_t* count);
 /**
@@ -682,10 +687,10 @@ RUEDA_API int rueda_allocate(size_t bytes, void** memory);
  */
 RUEDA_API int rueda_allocate_on_device(int32_t device_type, int32_t device_index, size_t bytes, void** memory);
 /**
- * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. Memory of rueda_allocate must not be
- * used by a pending operation. Memory of a device may be used by a pending operation; it is then freed after the
- * operation. The program's own work on the device must no longer use the memory. Like cudaFree, rueda_deallocate may
- * have to wait for other work of the device.
+ * Frees memory of rueda_allocate or rueda_allocate_on_device. NULL is allowed. No pending operation may use memory of
+ * rueda_allocate. A pending operation may still use memory of a device, which is then freed after the operation. The
+ * program's own work on the device must no longer use this memory. Like cudaFree, rueda_deallocate may have to wait for
+ * other work of the device.
  */
 RUEDA_API int rueda_deallocate(void* memory);
 
@@ -699,10 +704,10 @@ RUEDA_API int rueda_deallocate(void* memory);
 RUEDA_API int rueda_abort(const char* reason);
 
 /**
- * Says that this rank begins training step `step`. Steps are counted from 0, and restarts do not reset the count.
- * ruedarun --max-restarts then reports how many steps were repeated. rueda_begin_step takes a few nanoseconds, and has
- * no effect without ruedarun. Either every rank or only one rank may call it. Returns RUEDA_INVALID_ARGUMENT for a
- * negative number.
+ * Says that this rank begins training step `step`. Steps are counted from 0, and the count continues after a restart.
+ * ruedarun --max-restarts uses the step to report how many steps were repeated. rueda_begin_step takes a few
+ * nanoseconds, and has no effect without ruedarun. Either every rank or only one rank may call it. Returns
+ * RUEDA_INVALID_ARGUMENT for a negative number.
  */
 RUEDA_API int rueda_begin_step(int64_t step);
 
@@ -725,9 +730,9 @@ RUEDA_API int rueda_busy_end(void);
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 /**
  * Writes how many seconds threads of this program were blocked in Rueda's operations since the first rueda_init: in
- * rueda_wait and in blocking operations, sends and receives. The time in which an asynchronous operation runs beside
- * the program does not count. Times of several threads are added. A blocking operation, send or receive that ends
- * within a few microseconds is not counted. Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and
+ * rueda_wait and in blocking operations, sends and receives. Not counted are the time in which an asynchronous
+ * operation runs beside the program, and blocking operations, sends and receives that end within a few microseconds.
+ * The times of several threads are added. Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and
  * after rueda_shutdown.
  */
 RUEDA_API int rueda_blocked_seconds(double* seconds);
@@ -736,8 +741,8 @@ RUEDA_API int rueda_blocked_seconds(double* seconds);
  * Starts to write a timeline of the operations of all ranks to the file `path`, for Perfetto and chrome://tracing
  * (docs/timeline.md). The lowest rank of each host writes; every rank should make this call, with the same arguments.
  * The timeline has the operations that are announced from now on. With several hosts, each host writes a part, and
- * rueda_shutdown merges them on rank 0. If a timeline with this path has already started, the call does nothing. If a
- * timeline with another path has started, that timeline ends.
+ * rueda_shutdown merges them on rank 0. If a timeline with this path is already running, the call does nothing. The
+ * call ends a timeline with another path.
  *
  * If `mark_cycles` is not 0, the timeline has an event CYCLE_START at the beginning of each batch. Tools for Horovod
  * expect this event.
@@ -752,8 +757,8 @@ RUEDA_API int rueda_timeline_start(const char* path, int mark_cycles);
  */
 RUEDA_API int rueda_timeline_stop(void);
 /**
- * Adds a span to this rank's timeline. It begins at `began_ns`, a time of CLOCK_MONOTONIC in nanoseconds, and ends now.
- * If this rank has started no timeline, the call does nothing. At most 103 bytes of the name are kept.
+ * Adds a span to this rank's timeline. The span begins at `began_ns`, a time of CLOCK_MONOTONIC in nanoseconds, and
+ * ends now. If this rank has started no timeline, the call does nothing. At most 103 bytes of the name are kept.
  */
 RUEDA_API int rueda_timeline_scope(const char* name, int64_t began_ns);
 
@@ -765,15 +770,15 @@ RUEDA_API int rueda_timeline_scope(const char* name, int64_t began_ns);
 RUEDA_API int rueda_stack_signal(int32_t* number);
 /**
  * After this call, stall reports also show the frames of an interpreter, such as Python's. The binding of the
- * interpreter's language calls this function after rueda_init. Before this call, the binding must have installed a
- * handler for rueda_stack_signal() without SA_SIGINFO, as Python's faulthandler.register does. This handler must write
- * the traceback of the interrupted thread to the file `descriptor`.
+ * interpreter's language calls this function after rueda_init. Before this call, the binding must install a handler for
+ * rueda_stack_signal(), as Python's faulthandler.register does. The handler must be installed without SA_SIGINFO, and
+ * must write the traceback of the interrupted thread to the file `descriptor`.
  *
  * rueda_adopt_traceback_handler installs Rueda's own handler again, and Rueda's handler calls the interpreter's
  * handler. For each stack, Rueda reads the file `descriptor` and empties it, so the file must allow ftruncate and
- * pread. The descriptor and the handler must stay valid until this function is called with -1. After that, Rueda no
- * longer calls the interpreter's handler. Later jobs of this process need no new handler. Does not wait. Returns
- * RUEDA_UNSUPPORTED if there is no stack signal, or if the binding has not installed a handler for it.
+ * pread. The descriptor and the handler must stay valid until this function is called with -1. After a call with -1,
+ * Rueda no longer calls the interpreter's handler. Later jobs of this process need no new handler. Does not wait.
+ * Returns RUEDA_UNSUPPORTED if there is no stack signal, or if the binding has not installed a handler for it.
  */
 RUEDA_API int rueda_adopt_traceback_handler(int32_t descriptor);
 

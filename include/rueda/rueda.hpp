@@ -174,8 +174,8 @@ public:
     [[nodiscard]] const void* data() const noexcept { return data_; }
     [[nodiscard]] DType dtype() const noexcept { return dtype_; }
     [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
-    /// Returns the view as a C struct. The C interface has one type for memory that is only read and for memory that is
-    /// written.
+    /// Returns the view as a C struct. Its pointer is not const, because the C interface uses the same struct for
+    /// memory that is written.
     [[nodiscard]] rueda_tensor c_tensor() const noexcept {
         return {data_, shape_.data(), shape_.ndim(), static_cast<std::int32_t>(dtype_)};
     }
@@ -290,7 +290,7 @@ inline std::vector<ProcessSet> call_init_with(rueda_init_options options, const 
 
 /// The options of init_with().
 struct InitOptions {
-    std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; empty: all
+    std::vector<std::int32_t> ranks = {};  ///< the launched ranks that form the job; if empty, all launched ranks
     RankLists process_sets = {};           ///< process sets that are made at the same time; all ranks must pass the
                                            ///< same sets
 };
@@ -322,10 +322,10 @@ struct AllreduceOptions {
     double prescale = 1.0;
     double postscale = 1.0;
     ProcessSet process_set = world();
-    Compression compression = Compression::none;  ///< format between hosts, for an allreduce or grouped allreduce of
-                                                  ///< float32 or float64
-    /// If set, all tensors of the call are in the memory of this GPU. They are ready when the GPU has done the work
-    /// that was put into the stream before the call.
+    Compression compression = Compression::none;  ///< the format in which values travel between hosts; only for an
+                                                  ///< allreduce or grouped allreduce of float32 or float64
+    /// Has a value if the tensors of the call are in the memory of a GPU: that GPU, and a stream on it. The tensors are
+    /// ready when the GPU has done the work that was put into the stream before the call.
     std::optional<DeviceStream> device{};
 };
 struct Options {
@@ -355,13 +355,13 @@ private:
     rueda_slot* slot_ = nullptr;
 };
 
-/// The place of a call in the source. With RUEDA_CALL_SITES=1, errors and stall reports show it.
+/// The file and the line of a call in the source. With RUEDA_CALL_SITES=1, errors and stall reports show them.
 struct CallSite {
     const char* file = nullptr;
     std::int32_t line = 0;
 
-    /// If this function is used as a default argument, it returns the place of the caller. (std::source_location is not
-    /// used, because Clang before version 15 does not have it.)
+    /// As a default argument, this function returns the call site of the caller. (std::source_location is not used,
+    /// because Clang before version 15 does not have it.)
     [[nodiscard]] static constexpr CallSite current(const char* file = __builtin_FILE(),
                                                     std::int32_t line = __builtin_LINE()) noexcept {
         return {file, line};
@@ -484,13 +484,13 @@ public:
         };
         const int status = rueda_handle_on_completion(handle, call, kept.get());
         if (status == RUEDA_OK) {
-            static_cast<void>(kept.release());  // the operation owns the callback now, and may have called it already
+            static_cast<void>(kept.release());  // the operation owns `kept` now, and may already have called it
         }
         detail::check(status);
     }
-    /// Returns the result of a completed operation, if Rueda has allocated it. If the caller passed no output, Rueda
-    /// allocates the result of an allgather, an alltoall, a reducescatter, a scatter, and (on the root) of a gather.
-    /// The view is valid as long as this handle.
+    /// Returns the result of a completed operation, if Rueda has allocated it. Rueda does this if the caller passed no
+    /// output to an allgather, alltoall, reducescatter or scatter, or if the root passed no output to a gather. The
+    /// view is valid as long as this handle.
     [[nodiscard]] TensorView output() const { return output(0); }
     /// Returns the result of operation `index` of a group, counted from 0.
     [[nodiscard]] TensorView output(std::size_t index) const {
@@ -768,8 +768,8 @@ inline Handle call_sparse_allreduce(SparseAllreduce function, const TensorName& 
 }
 
 namespace detail {
-/// Converts splits (row counts) for the C interface, in which null means equal splits. An empty list is an error that
-/// the C interface must report, so the result is never null.
+/// Converts splits (row counts) for the C interface. An empty list is an error. The result is never null, because the
+/// C interface would take null for equal splits and report no error.
 inline const std::int64_t* c_splits(std::span<const std::int64_t> splits) {
     static constexpr std::int64_t kNone = 0;
     return splits.empty() ? &kNone : splits.data();
@@ -850,11 +850,11 @@ inline void alltoall_into(const TensorName& name, const InputView& in, const Ten
     detail::run_alltoall_into(name, in, out, nullptr, 0, options);
 }
 
-// The functions below have a root, which is given as its rank in the job. Only the root has an output, or a result in
-// the handle. A scatter is the exception: every rank has an output or a result.
+// In the functions below, one rank is the root; `root` is its rank in the job. In a scatter, every rank has an output,
+// or a result in the handle. In the other functions, only the root has one.
 
 namespace detail {
-/// A C tensor that may be missing; the pointer is null if there is no output.
+/// A C tensor, or nothing: get() returns null if there is no tensor.
 class OptionalTensor {
 public:
     explicit OptionalTensor(const TensorView* view)
@@ -986,7 +986,7 @@ inline void reduce(const TensorName& name, const TensorView& tensor, int root, c
     reduce(name, tensor, tensor, root, options);
 }
 
-/// If receive() gets this as `peer`, it accepts a message from any rank.
+/// As the argument `peer` of receive() and receive_async(), this constant means that any rank may send the message.
 inline constexpr int any_peer = RUEDA_ANY_PEER;
 
 /// Starts sending `in` to rank `peer` of the job, which must receive it with the same tag, dtype and number of
@@ -1039,8 +1039,8 @@ inline void barrier(const Options& options = {}, CallSite site = CallSite::curre
     detail::check(rueda_barrier(&c));
 }
 
-/// The divisor of averages while a rank is in join(). `all` is the number of all ranks; `active` is the number of ranks
-/// that contribute.
+/// By which number allreduces divide an average while some ranks are in join(): `all` is the number of all ranks,
+/// `active` the number of ranks that contribute.
 enum class JoinAverage { all = RUEDA_JOIN_AVERAGE_ALL, active = RUEDA_JOIN_AVERAGE_ACTIVE };
 
 /// Call this on a rank that has fewer batches than other ranks. join() blocks until every rank of the job has called
@@ -1077,8 +1077,8 @@ struct Device {
 };
 [[nodiscard]] inline Device cuda_device(std::int32_t index) { return {DeviceType::cuda, index}; }
 
-/// Allocates memory of a device, which NCCL can use without copies of its own. The contents are undefined. deallocate()
-/// frees the memory. See rueda_allocate_on_device.
+/// Allocates memory of a device. NCCL can read and write this memory without copies of its own. The contents are
+/// undefined. deallocate() frees the memory. See rueda_allocate_on_device.
 [[nodiscard]] inline void* allocate(std::size_t bytes, const Device& device) {
     void* memory = nullptr;
     detail::check(rueda_allocate_on_device(static_cast<std::int32_t>(device.type), device.index, bytes, &memory));
@@ -1087,8 +1087,8 @@ struct Device {
 
 /// Owns an array in the memory of a device: `rueda::DeviceArray<float> gradient(n, rueda::cuda_device(0));`
 ///
-/// The program's own work that uses the array must have ended when the object is destroyed; operations of Rueda may
-/// still use it.
+/// When the object is destroyed, the program's own work must no longer use the array. Pending operations of Rueda may
+/// still use it; the memory is freed after them.
 template <class T>
 class DeviceArray {
 public:

@@ -23,8 +23,8 @@ enum class DType : std::int32_t {
     bfloat16 = 5,
     float32 = 6,
     float64 = 7,
-    boolean = 8,  ///< one byte per element; 0 is false; called "bool" in texts. Only min, max and product can reduce
-                  ///< it, with results 0 or 1
+    boolean = 8,  ///< one byte per element; 0 is false; messages call this type "bool". It can be reduced only with
+                  ///< min, max and product; the results are 0 or 1
     int16 = 9,
     uint16 = 10,
     uint32 = 11,

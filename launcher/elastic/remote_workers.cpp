@@ -30,9 +30,9 @@ Status RemoteWorkers::listen(JobOutput& output, const std::string& secret) {
     Result<ControlListener> listener = listen_on_network(plan_.interfaces);
     RUEDA_RETURN_IF_FAILED(listener.status());
     const ControlAddress& address = listener.value().address;
-    // Variables for the supervisors of the workers. They go through ssh, because the connections of the supervisors are
-    // not encrypted, and the secret of the rendezvous must not be sent over them. The variable with the generation
-    // tells the supervisor that the job is elastic.
+    // Variables for the supervisors of the workers. The secret of the rendezvous is one of them. It must not be sent
+    // over the connections of the supervisors, which are not encrypted. So the variables go through ssh. The variable
+    // with the generation tells the supervisor that the job is elastic.
     secrets_ = {{kControlVariable, format_control_address(address)},
                 {kRendezvousSecretVariable, secret},
                 {kGenerationVariable, "0"},
@@ -43,7 +43,7 @@ Status RemoteWorkers::listen(JobOutput& output, const std::string& secret) {
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { newcomers_->accept(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     agents_.on_error_text = [this](std::string_view text) {
-        if (!agents_.is_released()) {  // after release(), ssh would only report that ruedarun ended it
+        if (!agents_.is_released()) {  // after release(), ssh only reports that ruedarun has ended ssh
             output_->pass_on_error(text);
         }
     };
@@ -154,8 +154,7 @@ void RemoteWorkers::add_to(base::PollSet& set) {
         set.wake_at(link_deadline_);
     }
     if (!waits_.empty() || !ends_.empty()) {
-        set.wake_at(std::chrono::steady_clock::now());  // wakes the caller at once, because it has not taken these
-                                                        // waits and ends yet
+        set.wake_at(std::chrono::steady_clock::now());  // the caller must take `waits_` and `ends_` at once
     }
 }
 

@@ -59,8 +59,8 @@ public:
     [[nodiscard]] std::vector<int> take_waits() { return std::exchange(waits_, {}); }
     /// Returns the workers that have ended since the last call. RankEnd::rank is the number of the worker.
     /// If the connection to a worker is lost, its program may still run for up to kLostTime, and use memory that it
-    /// shares with the other workers of its host. If such workers live, the end of the lost worker is returned only
-    /// after kLostTime. So these workers do not reuse the memory too early.
+    /// shares with the other workers of its host. If one of these other workers is still running, the end of the lost
+    /// worker is returned only after kLostTime, so that nobody reuses the memory too early.
     [[nodiscard]] std::vector<RankEnd> take_ends(TimePoint now);
 
     /// Returns what the worker's supervisor reported when the worker began to wait: its host, and the ports that it has
@@ -73,7 +73,8 @@ public:
 
     /// Lets the supervisors exit. Call this when the job is over.
     void release(TimePoint now);
-    /// Whether all supervisors and agents have exited, as far as ruedarun waits for them. Call this after release().
+    /// Whether all agents have exited, and all supervisors have exited or the time limit for them has passed. Call this
+    /// after release().
     [[nodiscard]] bool is_gone() const;
 
 private:
@@ -88,14 +89,14 @@ private:
                          ///< yet
         std::vector<EnvironmentChange> variables;  ///< for the program
         TimePoint report_by;                       ///< when the worker's supervisor must have connected at the latest
-        FrameLink link;                            ///< the link to the supervisor; open from its hello until it has
-                                                   ///< exited
+        FrameLink link;                            ///< the link to the supervisor; open from the supervisor's first
+                                                   ///< frame until the supervisor has exited
         Greeting greeting;                         ///< what the supervisor reported last
         pid_t pid = 0;                             ///< on the worker's host
         bool has_reported = false;
         bool ended = false;
-        std::optional<TimePoint> lost_until;  ///< if set: the worker is lost, and take_ends() still has to return its
-                                              ///< end, at this time at the latest
+        std::optional<TimePoint> lost_until;  ///< The time until which take_ends() may delay the end of a lost worker.
+                                              ///< Empty if the worker is not lost, or its end was returned.
         RemoteOutput output;
     };
 
@@ -124,7 +125,7 @@ private:
     std::vector<int> waits_;
     std::vector<RankEnd> ends_;
     bool has_lost_host_ = false;
-    TimePoint link_deadline_;  ///< after release(): when all connections must have ended
+    TimePoint link_deadline_;  ///< The time at which all connections must have ended. Used only after release().
     bool links_expired_ = false;
 };
 

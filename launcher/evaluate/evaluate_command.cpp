@@ -128,7 +128,8 @@ private:
         return std::nullopt;
     }
 
-    /// Returns false if the program could not be started: it would not start for the next checkpoint either.
+    /// Runs the program for this checkpoint. Returns false if the program could not be started. The command then ends,
+    /// because the program would not start for the next checkpoint either.
     [[nodiscard]] bool evaluate(const FoundCheckpoint& checkpoint) {
         const std::string name = checkpoint.path.filename().string();
         const Result<KeptCheckpoint> kept = KeptCheckpoint::keep(checkpoint);

@@ -24,7 +24,8 @@ std::string value_of(const Environment& environment, std::initializer_list<const
     return "";
 }
 
-/// Reads a whole number that must be at least `least`. Returns nothing if the variable is not set.
+/// Reads the variable `name` as a whole number, which must be at least `least`. Returns nothing if the variable is not
+/// set.
 Result<std::optional<int>> number_of(const Environment& environment, const char* name, int least) {
     const std::string text = value_of(environment, {name});
     if (text.empty()) {
@@ -60,9 +61,9 @@ Result<std::vector<int>> slurm_places(const Environment& environment, std::size_
     return counts;
 }
 
-/// Returns the number of ranks for each host of the allocation. Inside a step, SLURM_TASKS_PER_NODE describes the step,
-/// which may have fewer hosts than the allocation. In this case the number of ranks of each host comes from its cores
-/// (`places`).
+/// Returns the number of ranks for each host of the allocation, usually from SLURM_TASKS_PER_NODE. But inside a step,
+/// this variable describes the step, which may have fewer hosts than the allocation. In this case the result is
+/// `places`: for each host, the number of tasks that its cores allow.
 Result<std::vector<int>> slurm_slots(const Environment& environment, std::size_t hosts,
                                      const std::vector<int>& places) {
     const std::string tasks = value_of(environment, {"SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"});

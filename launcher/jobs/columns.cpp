@@ -35,8 +35,8 @@ std::vector<std::string> wrap_to_columns(std::string_view text, std::size_t colu
     std::vector<std::string> lines;
     while (columns > 0 && columns_of(text) > columns) {
         const std::string_view fits = cut_to_columns(text, columns);
-        // The search includes one more byte: if a word ends exactly at the end of the line, the blank is the first byte
-        // that does not fit.
+        // Searches for the last blank at which the line can end. A word may fill the line exactly, so the search
+        // includes the byte after the line: this byte is then the blank.
         const std::size_t blank = text.substr(0, fits.size() + 1).find_last_of(' ');
         const bool has_blank = blank != std::string_view::npos && blank > 0;
         lines.emplace_back(text.substr(0, has_blank ? blank : fits.size()));

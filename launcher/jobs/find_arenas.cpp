@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The link /proc/<pid>/fd/<n> to a job's shared memory has a target that begins with this text.
+/// /proc/<pid>/fd/<n> is a symbolic link. If the open file is the shared memory of a job, the link's target begins with
+/// this text.
 constexpr std::string_view kArenaLink = "/memfd:rueda-arena";
 
 /// Returns the entries of a folder that are numbers, in ascending order. If the folder has disappeared, returns

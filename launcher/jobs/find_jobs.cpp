@@ -33,8 +33,8 @@ std::vector<std::int32_t> pids_of(const FoundArena& arena) {
     return pids;
 }
 
-/// Adds the job, unless it is already in the list. If shared memory cannot be read, it is not known whether it belongs
-/// to a job or to a process set of a job. So the same job may be found several times.
+/// Adds the job, unless it is already in the list. A job has shared memory of its own, and so has each of its process
+/// sets. Memory of the two kinds looks the same if it cannot be read. So the same job may be found several times.
 void add_unreadable(std::vector<UnreadableJob>& jobs, UnreadableJob job) {
     const bool is_known = std::any_of(jobs.begin(), jobs.end(), [&job](const UnreadableJob& other) {
         return std::includes(other.pids.begin(), other.pids.end(), job.pids.begin(), job.pids.end()) &&

@@ -16,8 +16,8 @@ struct Job {
     std::string id;  ///< "j" and the inode of the job's memory; it stays the same until the job ends
     ArenaView arena;
     std::vector<Holder> holders;
-    std::string path;  ///< the job's memory as a file; it can be opened until the process that find_jobs() found first
-                       ///< has ended
+    std::string path;  ///< /proc/<pid>/fd/<n>, a path of the job's memory; it can be used until the process <pid> has
+                       ///< ended
 };
 
 /// A job whose memory this program cannot read.

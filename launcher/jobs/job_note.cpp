@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNoteName = "rueda-job";
-/// The link /proc/<pid>/fd/<n> to a note has a target that begins with this text.
+/// /proc/<pid>/fd/<n> is a symbolic link. If the open file is a note, the link's target begins with this text.
 constexpr std::string_view kNoteLink = "/memfd:rueda-job";
 /// The search goes up from a process through at most this many parents. There may be several, because a program may be
 /// started by scripts that call each other.
@@ -78,7 +78,7 @@ std::optional<std::string> read_note_of(pid_t pid) {
     std::error_code error;
     fs::directory_iterator entry(fmt::format("/proc/{}/fd", pid), fs::directory_options::skip_permission_denied, error);
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-        std::error_code closed;  // set if the process has closed the descriptor since it was listed
+        std::error_code closed;  // an error if the process has just closed the descriptor
         if (fs::read_symlink(entry->path(), closed).string().starts_with(kNoteLink)) {
             if (std::optional<std::string> text = read_note(entry->path().string())) {
                 return text;

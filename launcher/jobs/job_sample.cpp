@@ -52,7 +52,8 @@ const Holder* holder_of(const base::RankBlock& block, const std::vector<Holder>&
 
 RankSample sample_rank(const base::RankBlock& block, const std::vector<Holder>& holders) {
     RankSample sample;
-    // The rank stores its state with release after it has filled the block, so this load is an acquire.
+    // The rank first fills `block`, and then stores its state with memory_order_release. So the state is loaded first
+    // here, with memory_order_acquire.
     sample.state = static_cast<base::RankState>(block.state.load(std::memory_order_acquire));
     sample.rank = block.global_rank.load(std::memory_order_relaxed);
     sample.step = std::max<std::int64_t>(-1, block.step.load(std::memory_order_relaxed));

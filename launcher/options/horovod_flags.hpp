@@ -25,8 +25,8 @@ struct HorovodFlag {
     std::string_view unit;
     /// Why the flag has no effect, or what to use instead.
     std::string_view reason;
-    /// Whether ruedarun refuses the flag, with `reason` as the error message. It does so if the job would not do what
-    /// the user wants when the flag is ignored.
+    /// Whether ruedarun refuses the flag, with `reason` as the error message. Such a flag cannot be ignored: without
+    /// it, the job would not do what the user wants.
     bool is_refused = false;
 };
 

@@ -88,10 +88,11 @@ struct RawOptions {
 constexpr std::string_view kRanksName = "--np";
 constexpr std::string_view kRanksSpelling = "-np";
 
-/// The only option that takes two values, as in horovodrun. The two values may also be written as MIN,MAX.
+/// As in horovodrun, this option takes two values. They may also be written as one word, MIN,MAX. All other options
+/// take at most one value.
 constexpr std::string_view kCooldownName = "--blacklist-cooldown-range";
 
-/// Other long names that MPI launchers accept with one hyphen.
+/// Long names, besides -np, that MPI launchers accept with one hyphen.
 constexpr std::array<std::string_view, 5> kOneHyphen = {"-hostfile", "-machinefile", "-hosts", "-host", "-ppn"};
 
 /// Formats the help, with a usage line that shows the program argument. CLI11 2.1 has no setting for the usage line, so
@@ -453,7 +454,7 @@ private:
         const std::string name = word.substr(0, word.find('='));
         std::string_view nearest = base::nearest_name(name, candidates);
         if (nearest.empty()) {
-            nearest = base::nearest_name("-" + name, candidates);  // also finds names with one hyphen, such as -verbose
+            nearest = base::nearest_name("-" + name, candidates);  // finds --verbose for -verbose
         }
         const std::string advice =
             nearest.empty() ? "see ruedarun --help"

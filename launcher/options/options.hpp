@@ -69,7 +69,8 @@ struct Options {
     std::optional<std::chrono::milliseconds> grace;
     int max_restarts = 0;
     ElasticOptions elastic;
-    /// Whether the job may be started by mpirun. Elastic jobs are not, because MPI does not survive the loss of a rank.
+    /// Whether mpirun may start the job. It must not start an elastic job, because MPI does not survive the loss of a
+    /// rank.
     [[nodiscard]] bool may_use_mpi() const { return !no_mpi && !elastic.make_elastic(); }
     bool dry_run = false;
     bool explain = false;

@@ -16,7 +16,8 @@ bool needs_no_quotes(char c) {
     return is_letter || is_digit || std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
 }
 
-/// Splits a text into words. A word begins with its first character or with a quote, so '' is an empty word.
+/// Splits a text into words, as a shell does. A quote also begins a word. So two quotes with nothing between them ('')
+/// are a word, which is empty.
 class WordReader {
 public:
     explicit WordReader(std::string_view text) : text_(text) {}

@@ -14,8 +14,8 @@ namespace rueda::launcher {
                                            : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// Returns the beginning of `text` up to the first `end`, and removes it and this `end` from `text`. If `text` contains
-/// no `end`, returns the whole text and leaves `text` empty.
+/// Returns the part of `text` before the first character `end`. Removes this part and the character from `text`. If
+/// `text` does not contain the character, returns the whole text and leaves `text` empty.
 [[nodiscard]] inline std::string_view take_until(std::string_view& text, char end) {
     const std::string_view part = text.substr(0, text.find(end));
     text.remove_prefix(std::min(text.size(), part.size() + 1));

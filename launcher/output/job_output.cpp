@@ -82,7 +82,7 @@ void OutputSink::put_line(std::string_view prefix, std::string_view text) {
 }
 
 void OutputSink::put_progress(std::string_view prefix, std::string_view text) {
-    if (broken_ || !is_terminal_) {  // while a progress bar changes, a file gets nothing; it gets only the final state
+    if (broken_ || !is_terminal_) {  // a file does not get each state of a progress bar, but only the last one
         return;
     }
     wipe_progress();

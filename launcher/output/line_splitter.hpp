@@ -38,7 +38,7 @@ private:
 
     std::string line_;
     std::string shown_progress_;
-    /// the last character was '\r', so the next character replaces the line, unless it is a newline
+    /// True if the last character was '\r'. The next character then replaces the line, unless it is a newline.
     bool return_seen_ = false;
     bool rewritten_ = false;  ///< whether the program has already replaced this line
 };

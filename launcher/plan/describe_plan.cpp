@@ -12,7 +12,7 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Returns arguments for the command `env`, which needs the variables to remove before the variables to set.
+/// Returns the changes as arguments for the command `env`. The variables to remove come first, as `env` requires.
 std::string env_prefix(const std::vector<EnvironmentChange>& changes) {
     std::string removed;
     std::string set;

@@ -90,8 +90,8 @@ std::vector<EnvironmentChange> host_settings(const Environment& environment, con
                         [&environment](std::string_view name) { return !text_of(environment, name).empty(); });
     const bool is_open_mpi = environment.contains("OMPI_COMM_WORLD_RANK");
     if (is_open_mpi && !environment.contains(kYieldVariable)) {
-        // This variable is set even if the ranks need not yield their cores. If it were not set, ranks of Open MPI
-        // would always yield, because ruedarun uses --oversubscribe.
+        // kYieldVariable is set (to 0) even if the ranks need not yield their cores. Otherwise ranks of Open MPI would
+        // always yield, because ruedarun uses --oversubscribe.
         changes.push_back({kYieldVariable, ranks_of_the_host > cores.together ? "1" : "0"});
     }
     return changes;

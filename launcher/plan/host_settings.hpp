@@ -20,8 +20,8 @@ inline constexpr std::array<std::string_view, 3> kThreadVariables = {"OMP_NUM_TH
                                                                      "OPENBLAS_NUM_THREADS"};
 
 /// The time in milliseconds for which a thread without work spins before it sleeps. Only the OpenMP libraries of Intel
-/// and LLVM read this variable. Their default is 200: a rank that waits for other ranks would keep its cores busy all
-/// the time. The variable is set only if a rank has several threads.
+/// and LLVM read this variable. With their default of 200, a rank that waits for other ranks would keep its cores
+/// busy all the time. The variable is set only if a rank has several threads.
 ///
 /// KMP_AFFINITY, which pins threads to cores, is not set. ruedarun lets each rank use all cores of the host, so all
 /// ranks would pin their threads to the same cores. The main thread would be pinned, too, and threads that it starts
@@ -38,17 +38,17 @@ struct RankCores {
     double own = 1;       ///< the number of cores that this rank may use; smaller if the launcher binds the ranks
 };
 
-/// Finds the cores of this process, which must be a child of the launcher. If the launcher has bound this process to
-/// some cores, the launcher's own affinity mask still has all cores of the job on this host. `environment` is the
-/// environment of this process; see within_slurm_job().
+/// Finds the cores of this process, and those of all ranks on this host. The parent of this process must be the
+/// launcher. The launcher may have bound this process to some cores, but the launcher's own affinity mask has all cores
+/// of the job on this host. `environment` is the environment of this process; see within_slurm_job().
 [[nodiscard]] RankCores find_rank_cores(const Environment& environment);
 
 /// Returns the cores without those that Slurm has not given to the job (SLURM_CPUS_ON_NODE). Under srun, the launcher
 /// is slurmstepd, whose affinity mask may have all cores of the host.
 [[nodiscard]] RankCores within_slurm_job(RankCores cores, const Environment& environment);
 
-/// Returns the number of threads for each rank: its share of the host's cores, but not more than its own cores. At
-/// least 1.
+/// Returns the number of threads for each rank: `cores.together` divided by the number of ranks, but at most
+/// `cores.own`, and at least 1.
 [[nodiscard]] int threads_of_a_rank(const RankCores& cores, int ranks_of_the_host);
 
 /// Returns the variables for the threads of libraries. `is_set` says whether the user has set a variable. If the user

@@ -150,8 +150,8 @@ Result<MpiCommand> open_mpi_command(const MpiLauncher& launcher, const MpiReques
     }
     // Without --oversubscribe, mpirun refuses to start more ranks than the host has whole cores. When mpirun
     // counts the cores, it ignores hardware threads and the CPU quota of containers. ruedarun counts the cores itself,
-    // and sets mpi_yield_when_idle below if there are more ranks than cores. "slot" gives consecutive numbers to the
-    // ranks of a host.
+    // and sets mpi_yield_when_idle below if there are more ranks than cores. With "--map-by slot", the ranks of a host
+    // have consecutive numbers.
     if (is_prrte) {
         builder.add("map-by", {"--map-by", "slot:OVERSUBSCRIBE"}, "how many ranks fit is ruedarun's decision");
     } else {

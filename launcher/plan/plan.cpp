@@ -173,7 +173,7 @@ private:
         }
     }
 
-    /// Decides how many ranks an elastic job has at first, at least and at most.
+    /// Decides with how many ranks an elastic job starts, and the minimum and maximum number of its ranks.
     Status choose_elastic() {
         const ElasticOptions& options = options_.elastic;
         if (!options.make_elastic()) {

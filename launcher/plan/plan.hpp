@@ -55,8 +55,8 @@ struct HostPlan {
     bool is_here = false;  ///< whether this is ruedarun's own host, which needs no ssh
     int first_rank = 0;
     int ranks = 0;
-    /// The command that starts the agent. On this host, ruedarun adds the number of the descriptor from which the agent
-    /// reads its order.
+    /// The command that starts the agent. If the agent runs on ruedarun's own host, ruedarun appends one more argument:
+    /// the number of the descriptor from which the agent reads its order.
     std::vector<std::string> command;
 };
 
@@ -80,8 +80,8 @@ struct ElasticPlan {
     int slots_per_host = 0;        ///< the slots of hosts for which the script gives no number; 0: such hosts are not
                                    ///< used
     bool may_use_other_hosts = false;
-    /// The cores that the workers divide among them when they start. 0: they do not divide cores, because the plan has
-    /// set the variables for threads, or sets none.
+    /// The cores of this host, from which the number of a worker's threads is computed when the worker starts. 0 if
+    /// nothing is computed then: the plan has already set the variables for threads, or workers get no such variables.
     double cores = 0;
     std::set<std::string> own_names;  ///< the names that stand for this host
 };
@@ -104,8 +104,8 @@ struct LaunchPlan {
                                            ///< rank, and the supervisor starts the program
     std::vector<std::string> mpirun_to_paste;  ///< the command line for users who run mpirun without ruedarun
     std::vector<HostPlan> host_plans;          ///< only for LaunchWay::agents
-    /// Only if agents start ranks (LaunchWay::agents, and elastic jobs): the arguments of each supervisor (a rank's
-    /// parent), and the program.
+    /// The arguments of each supervisor (a rank's parent), and the program. Used only if agents start ranks
+    /// (LaunchWay::agents, and elastic jobs).
     std::vector<std::string> supervisor_arguments;
     SshOptions ssh;  ///< how ruedarun reaches other hosts, if it starts agents itself
     RankGpus gpus;
@@ -132,8 +132,8 @@ struct LaunchPlan {
                                                   ///< each rank (supervisor)
     std::vector<std::string> travelling;          ///< names of the variables that other hosts get
     std::string about_threads;                    ///< what ruedarun prints about the ranks' threads; may be empty
-    bool hosts_set_threads = false;               ///< true: each host divides its cores among its ranks; false: this
-                                                  ///< plan does
+    bool hosts_set_threads = false;               ///< whether each host divides its cores among its ranks; if not, this
+                                                  ///< plan divides the cores
     std::vector<std::string> notes;               ///< notes that are always printed for the user
     std::vector<std::string> reasons;             ///< explanations for --verbose and --explain
 };

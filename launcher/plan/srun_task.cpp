@@ -71,8 +71,9 @@ std::string first_host_of_step(const Environment& environment) {
 /// Returns a port that all tasks of the step can compute without communication. If Slurm has reserved ports for the
 /// step (MpiParams=ports=), the result is the first reserved port. Otherwise the port is computed from the numbers of
 /// the job and the step, so steps of one job, and jobs with similar numbers, get different ports. The ports are below
-/// 32768, because Linux gives the ports from 32768 on to programs that ask for any port. The job's number is multiplied
-/// by 61, which has no common factor with kCount. So jobs with different numbers modulo kCount get different ports.
+/// 32768, because Linux gives the ports from 32768 on to programs that ask for any port. kCount is the number of ports
+/// to choose from. The job's number is multiplied by 61, which has no common factor with kCount. So steps with the same
+/// number in two jobs get the same port only if the jobs' numbers are equal modulo kCount.
 std::uint16_t master_port_of_step(const Environment& environment) {
     constexpr std::uint64_t kFirst = 12000;
     constexpr std::uint64_t kCount = 20000;

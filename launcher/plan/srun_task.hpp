@@ -11,8 +11,8 @@
 
 namespace rueda::launcher {
 
-/// What ruedarun does if srun starts it once for each rank: `srun -n 4 ruedarun ./program`. Each ruedarun starts no
-/// job. It sets the variables that the program needs, and then replaces itself by the program (exec).
+/// What ruedarun does if srun starts it once for each rank: `srun -n 4 ruedarun ./program`. These ruedaruns do not
+/// start a job. Each of them sets the variables that the program needs, and then replaces itself by the program (exec).
 struct SrunTask {
     std::vector<EnvironmentChange> environment;
     std::vector<std::string> reasons;

@@ -16,7 +16,7 @@ std::vector<std::string> ssh_command(const std::string& host, const SshOptions& 
         words.insert(words.end(), {"-i", options.identity});
     }
     // With exec, no shell stays between sshd and the program. Without a terminal (-T), sshd sends the program no signal
-    // when ssh ends. The program itself notices this, because its own connections end.
+    // when ssh ends. The program itself notices the end of ssh, because its own connections end.
     words.insert(words.end(), {host, "exec " + shell_join(program)});
     return words;
 }

@@ -49,8 +49,8 @@ inline constexpr std::array<std::string_view, 9> kTorchVariables = {
 
 /// Returns the variables of torch_variables() for a rank that was started without ruedarun. The values come from
 /// mpirun's variables (Open MPI's OMPI_COMM_WORLD_*, Hydra's PMI_*); variables without a known value are left out.
-/// MASTER_ADDR and MASTER_PORT are not set, because nobody has chosen an address. The numbers of hosts are set only if
-/// all ranks are on this host.
+/// MASTER_ADDR and MASTER_PORT are not set, because nobody has chosen an address. Variables that contain the
+/// number of a host are set only if all ranks are on this host.
 [[nodiscard]] std::vector<EnvironmentChange> torch_variables_of_mpirun(const Environment& environment);
 
 /// Writes the changes as lines NAME=VALUE, which are sent to a supervisor (the parent of a rank). Changes that remove a

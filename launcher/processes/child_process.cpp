@@ -207,7 +207,8 @@ void collect_ended_children(const std::function<void(pid_t pid, bool is_well)>& 
 }
 
 void end_leftover_children() {
-    // If a host is cut off, its ranks notice this after 3 s, and the job must have ended after 5 s.
+    // If a host is cut off, its ranks notice this after 3 s, and the job must have ended after 5 s. So children must
+    // get SIGKILL less than 2 s after SIGTERM.
     constexpr std::chrono::milliseconds kPolite{1500};
     constexpr std::chrono::milliseconds kLongest{3500};
     constexpr std::chrono::milliseconds kPause{5};

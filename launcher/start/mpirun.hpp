@@ -17,7 +17,8 @@ public:
     [[nodiscard]] Status start(const LaunchPlan& plan, const StartContext& context,
                                const std::vector<EnvironmentChange>& more) override;
     void add_to(base::PollSet& set) override;
-    /// If a signal ended mpirun, also removes the temporary folder that Open MPI's mpirun had no time to remove.
+    /// Does what RankStarter::ended() says. If a signal ended mpirun, this function also removes the temporary folder
+    /// that Open MPI's mpirun had no time to remove.
     [[nodiscard]] std::optional<End> ended(pid_t pid, int wait_status) override;
     void signal(int signal_number) const override;
     [[nodiscard]] bool is_gone() const override { return pid_ == 0; }

@@ -31,14 +31,14 @@ public:
         std::chrono::milliseconds before_sigterm;
         std::chrono::milliseconds before_sigkill;
     };
-    /// The times if the job has ended without a failure. Open MPI 4 exits within 0.1 s, or about 1 s if it has to clean
-    /// up.
+    /// The times before the signals if the job has ended without a failure. Open MPI 4 exits within 0.1 s, or about 1 s
+    /// if it has to clean up.
     static constexpr Patience kLeaves{std::chrono::milliseconds(2000), std::chrono::milliseconds(1000)};
-    /// The times if a rank has failed. After a failure, Open MPI 4 on several hosts often does not exit, because
-    /// ruedarun has told it by parameters not to kill the other ranks. Only SIGKILL ends such an mpirun.
+    /// The times before the signals if a rank has failed. After a failure, Open MPI 4 on several hosts often does not
+    /// exit, because ruedarun has told it by parameters not to kill the other ranks. Only SIGKILL ends such an mpirun.
     static constexpr Patience kLeavesAfterFailure{std::chrono::milliseconds(500), std::chrono::milliseconds(1000)};
-    /// The times if a host does not answer. Open MPI 4 cannot exit normally in this case, because it waits for its
-    /// daemon on that host. An ssh to that host would wait for TCP's time limit.
+    /// The times before the signals if a host does not answer. Open MPI 4 cannot exit normally in this case, because it
+    /// waits for its daemon on that host. An ssh to that host would wait for TCP's time limit.
     static constexpr Patience kLeavesAfterLoss{std::chrono::milliseconds(0), std::chrono::milliseconds(300)};
 
     /// How one of the processes (mpirun, or the agent of a host) has ended.
@@ -71,9 +71,9 @@ public:
     [[nodiscard]] virtual bool is_gone() const = 0;
 
 protected:
-    /// Adds the reading end of a pipe with error output, which is read when something has come.
+    /// Adds a pipe with error output to `set`. `errors` is the reading end. Output is read when it arrives.
     void add_errors(base::UniqueFd& errors, base::PollSet& set);
-    /// Adds the time at which advance() must be called.
+    /// Adds to `set` the time at which advance() must be called.
     void add_deadline(base::PollSet& set) const;
     /// Forwards everything that a process has written before it ended. These lines often say why it ended, so they must
     /// come before the line about its end.

@@ -218,7 +218,7 @@ void SupervisedRanks::welcome() {
             variables.back().insert(variables.back().end(), changes.begin(), changes.end());
         }
         if (const Status divided = add_gpus(place, variables.back()); !divided.is_ok()) {
-            welcomed_ = false;  // tells end_rank() that no program has started
+            welcomed_ = false;  // end_rank() must know that no program has started
             end_rank(not_started(place.rank, divided.message()));
             return;
         }
@@ -254,7 +254,7 @@ std::string SupervisedRanks::master_address() const {
 
 /// Returns the address from which rank 0's parent (its supervisor) has connected. If rank 0 runs on ruedarun's own
 /// host, returns the address of ruedarun's host to which a supervisor of another host has connected. If there are
-/// several networks, a host that has connected over another network may not reach this address.
+/// several networks, a host that has connected over another network may be unable to reach this address.
 std::string SupervisedRanks::usual_master_address() const {
     const ConnectionEnds first = ends_of_connection(ranks_.front().link.fd());
     if (first.own != first.peer) {
@@ -372,8 +372,8 @@ void SupervisedRanks::child_ended(pid_t pid, int wait_status) {
 
 /// Called when the agent of a host, or the ssh to this agent, has ended. Ranks of the host whose supervisors have not
 /// reported will never start, so they count as ended. Ranks whose supervisors have reported do not need the agent any
-/// more: the links of these ranks show when they end. After a failed start, and at the end of the job, nothing is done,
-/// because ruedarun itself ends the agents.
+/// more: ruedarun learns from their supervisors when they end. If the start has failed, or the job is over, ruedarun
+/// itself ends the agents. This function then does nothing.
 void SupervisedRanks::note_end(const RankStarter::End& end) {
     if (start_failed_ || starter_->is_released()) {
         return;

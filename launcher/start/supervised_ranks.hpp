@@ -80,8 +80,8 @@ private:
     const LaunchPlan& plan_;
     StartContext context_;
     JobOutput* output_ = nullptr;
-    std::optional<Newcomers> newcomers_;  ///< connections whose ranks are not known yet; set by start(), empty if
-                                          ///< start() failed early
+    std::optional<Newcomers> newcomers_;  ///< The connections whose ranks are not known yet. start() makes the
+                                          ///< object, unless start() fails before that.
     Acceptor acceptor_;
     std::unique_ptr<RankStarter> starter_;
     std::vector<Rank> ranks_;
@@ -94,11 +94,12 @@ private:
     bool welcomed_ = false;       ///< whether the supervisors were told to start their programs
     bool start_failed_ = false;  ///< whether something failed before the programs were started; if so, the programs are
                                  ///< not started at all
-    std::uint16_t master_port_ = 0;              ///< the addresses at which rank 0's supervisor listens, so that other
+    std::uint16_t master_port_ = 0;              ///< the port that rank 0's supervisor has reserved for its program; 0:
+                                                 ///< none
+    std::vector<std::string> master_endpoints_;  ///< the addresses at which rank 0's supervisor listens, so that other
                                                  ///< hosts can test whether they reach them
-    std::vector<std::string> master_endpoints_;  ///< where rank 0's supervisor listens for tests of its addresses
-    std::optional<MasterChoice> master_choice_;  ///< set when ruedarun has asked the other hosts to try the addresses
-                                                 ///< of rank 0's host
+    std::optional<MasterChoice> master_choice_;  ///< Has a value after ruedarun has asked the other hosts to try the
+                                                 ///< addresses of rank 0's host.
     std::string rendezvous_;                     ///< the addresses at which the ranks meet, as rank 0's host reports
                                                  ///< them; empty: the ranks meet over MPI
 };

@@ -38,8 +38,8 @@ public:
         is_intact_ = is_intact_ && value && *value >= 0;
         return is_intact_ ? *value : 0;
     }
-    /// Takes the value of a variable, which follows a '='. Returns nothing if the part is empty: the variable must then
-    /// be removed.
+    /// Takes the part with the value of a variable, and returns the value. The part begins with '='. If the part is
+    /// empty, returns nothing, which means that the variable must be removed.
     std::optional<std::string> value() {
         const std::string_view text = part();
         is_intact_ = is_intact_ && (text.empty() || text.front() == '=');

@@ -107,14 +107,15 @@ Status FrameLink::send_descriptors(std::span<const int> fds) {
 }
 
 /// Notes when something last arrived from the other host: data, an acknowledgement, or an answer to a probe. Call this
-/// before a send: if nothing was unacknowledged before, the send changes the time of the last acknowledgement that the
-/// kernel reports (seen with Linux 6.18). This time is therefore used only if all sent data is acknowledged, or if some
-/// of it was acknowledged since the last call. For a Unix socket, something always counts as just arrived.
+/// before a send. The kernel reports the time of the last acknowledgement, but a send changes this time if no data was
+/// unacknowledged before the send (seen with Linux 6.18). So the time is used only in two cases: all sent data is
+/// acknowledged, or some of it was acknowledged since the last call. For a Unix socket, something always counts as just
+/// arrived.
 void FrameLink::note_last_arrival() {
     const auto now = Clock::now();
     tcp_info info{};
     socklen_t bytes = sizeof info;
-    int unsent = 0;  // and sent data that is not acknowledged
+    int unsent = 0;  // includes sent data that is not acknowledged
     if (::getsockopt(socket_.value(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
         ::ioctl(socket_.value(), SIOCOUTQ, &unsent) != 0) {
         last_arrival_ = now;

@@ -44,7 +44,7 @@ public:
     static constexpr std::chrono::milliseconds kAnswerTime{2500};
 
     FrameLink() = default;
-    /// Makes a link whose frames have no codes. Tests use it to look at single frames.
+    /// Makes a link whose frames have no authentication codes. Tests use it to look at single frames.
     explicit FrameLink(base::UniqueFd socket);
     explicit FrameLink(base::ProvenConnection connection);
 
@@ -75,7 +75,7 @@ private:
 
     void note_last_arrival();
     [[nodiscard]] bool take_frame(std::size_t most_payload, std::vector<Frame>& frames);
-    /// Returns the length of the code at the end of each frame.
+    /// Returns the length of the authentication code at the end of each frame.
     [[nodiscard]] std::size_t code_bytes() const { return receiving_ ? base::MessageCodes::kBytes : 0; }
 
     base::UniqueFd socket_;

@@ -40,8 +40,8 @@ void OutputPump::add_to(base::PollSet& set, FrameLink& link) {
 
 void OutputPump::drain(FrameLink& link) {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
-        // A descendant that still writes might never stop, so drain() limits the number of its reads. Together they
-        // read at most the usual capacity of a pipe.
+        // A descendant that still writes might never stop, so drain() reads each pipe at most kPipeReads times. These
+        // reads together take at most the usual capacity of a pipe.
         constexpr int kPipeReads = 16;
         for (int reads = 0; reads < kPipeReads && read_once(i, link); ++reads) {
         }

@@ -234,8 +234,8 @@ private:
         }
     }
 
-    /// Answers ruedarun when the probe of rank 0's addresses is over. When the programs start, ruedarun has chosen the
-    /// address, so rank 0's supervisor stops listening.
+    /// If this supervisor tests rank 0's addresses: sends the result to ruedarun when the test is over. If this is rank
+    /// 0's supervisor: stops listening for such tests when the programs start, because ruedarun has chosen the address.
     void look_at_reach_probe() {
         if (ranks_ > 0) {
             reach_listener_.close();
@@ -438,8 +438,7 @@ private:
                 launcher_ends_it_ = launcher_ends_it_ || ends_program;
                 program_.signal(number);
             } else if (ends_program) {
-                done_ = true;  // the program is not running, so mpirun has ended the job before the program's start or
-                               // after its end
+                done_ = true;  // mpirun ends the job, and the program has not started yet or has already ended
                 exit_status_ = ended_ ? exit_status_ : 128 + number;
             }
         }
@@ -497,9 +496,9 @@ private:
     const bool is_elastic_ = environment_.contains(kGenerationVariable);
     SignalInbox signals_;
     std::string secret_;                     ///< the secret of the job; empty if there is no ruedarun
-    ReachListener reach_listener_;           ///< for tests of rank 0's addresses; listens only on rank 0, and only
-                                             ///< until the programs start
-    std::optional<ReachProbe> reach_probe_;  ///< set while this supervisor tries the addresses of rank 0's host
+    ReachListener reach_listener_;           ///< Accepts the tests of rank 0's addresses. Listens only on rank 0,
+                                             ///< and only until the programs start.
+    std::optional<ReachProbe> reach_probe_;  ///< has a value while this supervisor tests rank 0's addresses
     FrameLink link_;                         ///< the link to ruedarun; closed if there is no ruedarun
     std::optional<std::vector<base::UniqueFd>> outputs_;  ///< descriptors that ruedarun sent, if it is on the same host
     OutputPump pump_;

@@ -16,7 +16,7 @@ namespace rueda::launcher {
 /// Without RUEDARUN_CONTROL (for example if a user pasted a command of --dry-run), the supervisor only runs the
 /// program. It then sets the variables of torchrun, except those listed as NAME.
 ///
-/// If ruedarun divides the GPUs of each host, the arguments of words_of() (rank_gpus.hpp) stand before the names. The
+/// If ruedarun divides the GPUs of each host, the arguments of words_of() (rank_gpus.hpp) stand before `NAME …`. The
 /// supervisor then reports the GPUs of its host. Threads: one.
 [[nodiscard]] int run_rank_supervisor(std::span<const std::string> arguments);
 

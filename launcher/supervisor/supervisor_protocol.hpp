@@ -35,8 +35,8 @@ enum class FrameKind : std::uint32_t {
                              ///< it has reached
     waits = 15,      ///< from the supervisor of a worker of an elastic job: the program waits for a place in the
                      ///< next generation; payload: a Greeting, whose ports are reserved for this generation
-    job_hosts = 16,  ///< from ruedarun, to the supervisor of a worker of an elastic job; payload: what a JobNote says
-                     ///< about the worker's generation, "" if this generation is on one host
+    job_hosts = 16,  ///< from ruedarun, to the supervisor of a worker of an elastic job; payload: the text for
+                     ///< the JobNote of the worker's generation, or "" if this generation is on one host
 };
 
 /// How many bytes of output a supervisor (the parent of a rank) may send before it gets `more_output`. ruedarun reads

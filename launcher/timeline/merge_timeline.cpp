@@ -15,7 +15,7 @@ namespace {
 
 using base::TimelineOperation;
 
-/// Appends all events of these operations. Returns the number of collective operations.
+/// Appends all events of these operations to `text`. Returns how many of the operations are collective.
 std::uint64_t append_operations(std::vector<TimelineOperation> operations, base::TraceEvents& events,
                                 std::string& text) {
     std::stable_sort(operations.begin(), operations.end(),

@@ -50,7 +50,7 @@ public:
             direct_.emplace(path, std::ios::binary);
             return {};
         }
-        const fs::path target = fs::canonical(path, error);  // this call sets `error` if the file does not exist yet
+        const fs::path target = fs::canonical(path, error);  // fails if the file does not exist yet
         Result<base::AtomicFile> file = base::AtomicFile::create(error ? fs::path(path) : target);
         RUEDA_RETURN_IF_FAILED(file.status());
         atomic_.emplace(std::move(file).value());

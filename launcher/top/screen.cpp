@@ -27,16 +27,15 @@ constexpr std::size_t kShownWaits = 2;
 
 constexpr std::size_t kProgramBytes = 60;
 
-/// A column that can be left out on a narrow terminal, to leave more room for the column DOING. The column is left out
-/// if DOING would otherwise get too little room: less than `room_of_doing`, and less than the longest text of DOING
-/// needs.
+/// A column that can be left out on a narrow terminal, to leave more room for the column DOING. DOING should have room
+/// for its longest text, but `room_of_doing` is always enough. The column is left out if DOING would have less room.
 struct Dispensable {
     std::string_view title;
     std::size_t room_of_doing = 0;
 };
 
 constexpr std::size_t kWholeText = 1000;
-/// "receive from rank 12" has this length.
+/// The length of a short text in the column DOING, such as "receive from rank 12".
 constexpr std::size_t kShortText = 20;
 
 /// The columns in the order in which a narrow terminal leaves them out.

@@ -18,8 +18,8 @@ enum class Style { plain, title, straggler, failure };
 struct ScreenLine {
     std::string text;
     Style style = Style::plain;
-    bool wraps = false;  ///< true: the line is a sentence, which continues on the next line of a narrow terminal;
-                         ///< false: a line that is too long is cut
+    bool wraps = false;  ///< True if the line is a sentence: on a narrow terminal, it continues on the next line. Any
+                         ///< other line is cut if it is too long.
 };
 
 /// The lines that `rueda top` prints, in three parts. If the terminal is too small, only the middle part is shortened.

@@ -19,9 +19,9 @@ namespace {
 constexpr double kStragglerShare = 0.10;
 
 /// Second condition for a straggler (a rank that delays the other ranks): its own waiting time is at most this part of
-/// the time that it made the other ranks wait. If two ranks are late alternately, neither of them is the cause. For
-/// example, two equal ranks waited for each other during 38 % and 14 % of the time, on a machine with eight runnable
-/// threads for each core.
+/// the time that it made the other ranks wait. So if two ranks are late alternately, neither of them is marked. For
+/// example, on a machine with eight runnable threads for each core, one of two equal ranks waited during 38 % of the
+/// time, and the other one during 14 %.
 constexpr double kStragglersOwnShare = 0.25;
 
 /// A rank seems to wait for its input if it was idle during at least this part of the interval. Idle means: it did not
@@ -40,8 +40,8 @@ constexpr std::size_t kNameBytes = 60;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-/// Whether the rank has announced the operation and waits for it. A program may call a receive without a wait long
-/// before the message comes, so only blocking messages count.
+/// Whether the rank has announced the operation and waits for it. A non-blocking send or receive does not count,
+/// because a program may start it long before the message comes.
 bool is_awaited(const base::RecordedOperation& operation) {
     const bool is_awaited_message = base::RecordKind::is_message(operation.kind) && operation.is_blocking;
     return (base::RecordKind::is_collective(operation.kind) || is_awaited_message) && !operation.ended_ns;
@@ -126,8 +126,8 @@ void mark_stragglers(std::vector<RankRow>& rows, std::span<const RankWaits> wait
             continue;  // the rank has not joined the job yet
         }
         const double lost = share_lost_to(index, rows, waits);
-        // This rank may wait for another rank that itself waits for a message from this rank. This rank then causes its
-        // own wait, so this wait does not count.
+        // If this rank waits for another rank, and that rank waits for a message from this rank, then this rank causes
+        // its own wait. Such a wait does not count.
         const double own = waits[index].share() - waits[index].share_caused_by(rank);
         rows[index].is_straggler = lost >= kStragglerShare && own <= lost * kStragglersOwnShare;
     }

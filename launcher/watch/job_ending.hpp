@@ -32,8 +32,8 @@ public:
         : grace_(grace), grace_after_abort_(grace_after_abort) {}
 
     /// Call this when a rank failed by itself. The other ranks then get time (the grace) to report the failure and to
-    /// end. If job_aborted() was called before, the grace has begun already. It then keeps its beginning, and gets the
-    /// length of a grace after a failure. So the order of the two calls does not matter.
+    /// end. If job_aborted() was called before, the grace has begun already. Then only its length changes, to that of a
+    /// grace after a failure. So the order of the two calls does not matter.
     void rank_failed(TimePoint now);
     /// Call this when a rank ended because the job was aborted. All other ranks must have been notified before.
     void job_aborted(TimePoint now);

@@ -98,8 +98,8 @@ void JobOutcome::add(const std::vector<RankEnd>& together) {
         const bool is_known = end.lost && echo_ && !echo_->abort_reason.empty();
         const bool is_echo = end.by_launcher || !end.abort_reason.empty() || is_known;
         if (failed && is_echo) {
-            // The end of a rank that reported a reason for an abort explains more than the end of a rank that mpirun
-            // ended.
+            // Several ranks may have ended only because the job ended. `echo_` keeps one of them. A rank that reported
+            // why the job was aborted explains more than a rank that mpirun ended, so it is preferred.
             const bool says_more = echo_ && echo_->abort_reason.empty() && !end.abort_reason.empty();
             echo_ = echo_ && !says_more ? echo_ : end;
         } else if (failed && better) {

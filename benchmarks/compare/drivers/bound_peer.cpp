@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Measures, without any library, a lower bound for the time of every allreduce in shared memory (the "crossing bound").
 // First every rank writes its own buffer. When all ranks have done this, each rank scales its share of the buffers of
-// all ranks in place. With buffers of S bytes, each rank thus reads and writes S bytes. Most of these bytes were
-// written by other cores. Every allreduce in shared memory has to read and write at least this much.
+// all ranks in place. With buffers of S bytes, each rank thus reads S bytes, most of which other cores have written,
+// and writes S bytes. Every allreduce in shared memory has to read and write at least this much.
 #include <algorithm>
 #include <stdexcept>
 

@@ -184,8 +184,8 @@ struct Task {
     std::uint64_t fewest = 0;
     std::uint64_t most = 0;
     bool has_result = true;
-    /// Before each operation, a rank writes this number of bytes that no operation uses. So the caches contain less of
-    /// the memory that the previous operation used, as in a training that computes between two operations.
+    /// The size of a block of memory that no operation uses. A rank writes this block before each operation, so the
+    /// caches lose data of the previous operation. In a training, the computation between two operations does the same.
     std::uint64_t bytes_between = 0;
 };
 
@@ -261,7 +261,8 @@ private:
         if (!task_.c.compute_us.empty()) {
             compute_alone();
         }
-        // Reads and writes each cache line. A fill could bypass the caches, and would then leave the outputs in them.
+        // Reads and writes each cache line. A call of memset() could bypass the caches, and the outputs of the previous
+        // operation would then stay in the caches.
         for (std::size_t i = 0; i < between_.size(); i += kCacheLine) {
             between_[i] = static_cast<char>(between_[i] + 1);
         }
@@ -340,7 +341,7 @@ private:
     std::vector<float*> inputs_;
     std::vector<char> between_;  // Task::bytes_between
     std::vector<double> times_;  // only on rank 0
-    std::vector<double> alone_;  // only on rank 0: times of the computation without communication
+    std::vector<double> alone_;  // times of the passes without communication; only rank 0 has them
     std::uint64_t wrong_ = 0;
 };
 
@@ -354,8 +355,8 @@ Seconds cpu_time() {
     return Seconds(seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
-/// All ranks must call this function, each with its value `mine`. Returns the largest of these values. The values of
-/// the first `left_out` ranks do not count.
+/// Returns the largest of the ranks' values; `mine` is this rank's value. All ranks must call this function. The values
+/// of the first `left_out` ranks do not count.
 double largest(double mine, const Place& place, int left_out) {
     seat_of(place.rank).value = mine;
     line_up(place);
@@ -515,8 +516,8 @@ std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes) 
 }
 
 void line_up(const Place& place) {
-    // Spins for a limited time. If all ranks are running, line_up() takes less than this time. If a rank is preempted,
-    // the wait takes longer. After this time, line_up() therefore stops spinning.
+    // Spins for a limited time, and then yields. If all ranks are running, line_up() ends while it spins. It takes
+    // longer only if a rank is preempted.
     constexpr int kSpins = 2000;
     static const int spins = std::thread::hardware_concurrency() < static_cast<unsigned>(place.size) ? 0 : kSpins;
     static std::uint64_t round = 0;
@@ -553,8 +554,8 @@ int guarded(std::string_view program, int (*body)(int, char**), int argc, char**
 extern "C" {
 
 struct compare_callbacks {
-    /// `compute_us` contains a computing time for each tensor; null if nothing is computed. The peer passes this time
-    /// to compare_compute() before it submits the tensor.
+    /// Starts a case. If the case simulates a backward pass, `compute_us` contains a computing time for each tensor;
+    /// otherwise it is null. The peer calls compare_compute() with a tensor's time before it submits the tensor.
     void (*begin)(const char* operation, std::uint64_t tensors, const std::uint64_t* counts, const double* compute_us,
                   float** inputs);
     void (*run)();

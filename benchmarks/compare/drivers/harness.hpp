@@ -19,8 +19,8 @@ namespace compare {
 struct Case {
     std::string label;                  ///< the name of the case in the plan
     std::string operation;              ///< allreduce, broadcast (from rank 0), allgather, reducescatter, alltoall
-    std::vector<std::uint64_t> counts;  ///< for each tensor: number of elements of one rank's input
-    std::vector<double> compute_us;     ///< computing time before each tensor; empty if nothing is computed
+    std::vector<std::uint64_t> counts;  ///< the number of elements of one rank's input, for each tensor
+    std::vector<double> compute_us;     ///< the computing time before each tensor; empty if nothing is computed
 };
 
 /// A library that runs the operations. The object is created in the launched process. The harness synchronises the
@@ -62,16 +62,17 @@ struct Place {
 /// function. The function throws an exception on failure.
 void run_plan(Peer& peer, const Place& place, std::uint64_t bytes_before);
 
-/// place_from_conductor() returns rank and size if the conductor (the script of the benchmark) started the processes
-/// without a launcher. bind_to_own_core() binds this rank to a core if there are enough cores.
+/// Returns this process's rank and the number of ranks. Use it if the conductor (the script of the benchmark) started
+/// the processes without a launcher.
 [[nodiscard]] Place place_from_conductor();
+/// Binds this rank to a core if there are enough cores.
 void bind_to_own_core(const Place& place);
 
 /// Returns a buffer of `bytes` bytes for each rank, in memory that all ranks share. Only bound_peer.cpp uses these
 /// buffers.
 [[nodiscard]] std::vector<std::byte*> shared_buffers(const Place& place, std::uint64_t bytes);
 /// Waits until every rank has called this function. While it waits, it first spins for a short time and then yields.
-/// With more ranks than cores it yields at once.
+/// If there are more ranks than cores, it does not spin.
 void line_up(const Place& place);
 
 /// Runs `body`. If `body` throws, prints a line and returns status 1.

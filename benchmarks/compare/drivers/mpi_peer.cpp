@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Measures an MPI; the file is compiled with each MPI's mpicxx. The argument chooses how a set of tensors is reduced:
-// - each: one MPI_Allreduce after another; in a backward pass, as soon as a tensor is ready.
-// - nonblocking: MPI_Iallreduce for all tensors; in a backward pass, started when a tensor is ready. Waits at the end.
-// - packed: copies the tensors into one buffer (when they are ready), reduces the buffer at the end, and copies back.
+// - each: calls MPI_Allreduce for one tensor after another.
+// - nonblocking: calls MPI_Iallreduce for each tensor, and waits for all of them at the end.
+// - packed: copies the tensors into one buffer, reduces the buffer at the end, and copies the results back.
+// In a backward pass, the call or the copy for a tensor follows as soon as the tensor is ready.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

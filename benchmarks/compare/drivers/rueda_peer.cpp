@@ -115,7 +115,7 @@ private:
     std::vector<std::string> names_;
     std::unique_ptr<rueda::TensorSlot> slot_;
     std::vector<rueda::Handle> handles_;
-    Buffer output_;  // the result of operations that do not run in place
+    Buffer output_;  // receives the result if the operation does not run in place
     std::optional<rueda::TensorView> output_view_;
 };
 

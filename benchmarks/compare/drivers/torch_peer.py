@@ -40,8 +40,8 @@ class Peer:
         self.compute_us: list[float] = []
 
     def arriving(self) -> Iterator[torch.Tensor]:
-        """Yields each input when the backward pass has computed it. The computation does not hold the GIL; PyTorch's
-        backward pass does not hold it either between two gradients."""
+        """Yields each input when the simulated backward pass has computed it. The simulation does not hold the GIL,
+        like PyTorch's backward pass between two gradients."""
         for index, tensor in enumerate(self.inputs):
             if self.compute_us:
                 self.compute(self.compute_us[index])

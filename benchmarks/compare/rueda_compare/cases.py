@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 OPERATIONS = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
 SIZES = ("4", "64", "1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")
-BACKWARD = "backward"  # the allreduce of a set whose tensors become ready one by one
+BACKWARD = "backward"  # the allreduce of a set of tensors that become ready one by one
 FLOAT_BYTES = 4
 KIBI, MEBI = 1024, 1024**2
 
@@ -36,13 +36,13 @@ class Case:
     gradients are reduced all at once or, with BACKWARD, each one when the backward pass has computed it."""
 
     operation: str
-    counts: tuple[int, ...]  # for each tensor: number of elements of one rank's input
+    counts: tuple[int, ...]  # the number of elements of one rank's input, for each tensor
     set_name: str = ""
     compute_us: tuple[float, ...] = ()  # computing time before each tensor; only with BACKWARD
 
     @property
     def collective(self) -> str:
-        """Returns the operation that a peer runs for this case."""
+        """Returns the collective operation of this case. A backward pass uses allreduces."""
         return "allreduce" if self.operation == BACKWARD else self.operation
 
     @property
@@ -72,16 +72,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """A goal: Rueda should be `ratio` times as fast as the fastest library among the families (kinds of libraries)
-    `against`. If `against` is empty, the libraries of all families count."""
+    """A goal: Rueda should be `ratio` times as fast as the fastest other library. If `against` names families (kinds of
+    libraries), only the libraries of these families count."""
 
     ratio: float
     against: tuple[str, ...] = ()
 
 
 _MPI = ("openmpi", "mpich", "impi")
-# The targets for allreduces, with a core for each rank. An entry is a size in bytes and a target. The target is valid
-# for sizes that are larger than the previous entry's size, up to the entry's own size.
+# The targets for allreduces if each rank has a core. For each kind of memory, the ranges of sizes follow each other. A
+# pair (largest size of the range in bytes, target ratio) describes a range; None means that it has no target.
 _ALLREDUCE = {
     "staged": ((4, 1 / 0.7), (4 * KIBI - 1, None), (64 * KIBI, 2), (MEBI, 1.1), (4 * MEBI, 1.5), (1 << 62, 1.8)),
     "resident": ((4, 1 / 0.7), (16 * KIBI - 1, None), (64 * KIBI - 1, 3), (256 * KIBI - 1, 3.5), (4 * MEBI - 1, 1.8), (1 << 62, 3.5)),

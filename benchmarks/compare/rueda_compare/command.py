@@ -113,7 +113,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _backward(text: str) -> Case:
-    """Parses NAME or NAME=MILLISECONDS: the set of a backward pass and its duration."""
+    """Parses NAME or NAME=MILLISECONDS: the set of gradients of a backward pass, and the duration of the pass."""
     name, given, number = text.partition("=")
     if name not in gradients.NAMES:
         raise UsageError(f"set '{name}' is not known; expected one of {', '.join(gradients.NAMES)}, or none")
@@ -190,8 +190,8 @@ def _progress(text: str) -> None:
 
 
 def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Record]]:
-    """Returns the families of peers (kinds of libraries) that this machine has. Also returns a line of the report for
-    each requested family: its version, or why it is skipped."""
+    """Returns two values: the requested families of peers (kinds of libraries) that this machine has, and facts for the
+    report. For each requested family, the report gives its version or says why it is skipped."""
     present, report = [], {}
     for found in families:
         name = found.name

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sets of gradients. A set has the number of elements of each gradient of a model. The order is that of a backward
-pass: from the last layer to the first.
+"""The sizes of the gradients of some models. A set of gradients contains the number of elements of each gradient of a
+model, in the order of a backward pass: from the last layer to the first.
 
 The sizes follow from the models' architectures, so nothing is downloaded.
 """
@@ -46,7 +46,7 @@ def _bert_large() -> Iterator[tuple[int, ...]]:
         yield (width,)
         yield (width,)
 
-    for rows in (30522, 512, 2):  # words, positions, and the sentence (A or B)
+    for rows in (30522, 512, 2):  # the embeddings of words, of positions, and of sentence A or B
         yield (rows, width)
     yield from normalisation()
     for _ in range(24):

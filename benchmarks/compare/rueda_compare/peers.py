@@ -101,7 +101,7 @@ def _harness() -> Path:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The settings by which Rueda forms batches. None stands for Rueda's default."""
+    """The settings that control how Rueda forms batches. If a setting is None, Rueda uses its default."""
 
     memory: str
     hold_us: int | None = None
@@ -151,7 +151,7 @@ class Rueda(Family):
         return super().can(way, case) and (way not in self.tunings or case.operation == BACKWARD)
 
     def standing_setting(self) -> Setting:
-        return Setting("without MPI")  # without MPI, because MPI's memory would be measured, too
+        return Setting("without MPI")  # With MPI, the measurement would include MPI's memory.
 
 
 class SweptRueda(Rueda):
@@ -199,7 +199,7 @@ def open_mpi_environment() -> dict[str, str]:
 
 class _Mpi(Family):
     ways = ("each", "nonblocking", "packed")
-    prefix: Path | None = None  # the MPI's installation folder; None means the MPI in PATH
+    prefix: Path | None = None  # where this MPI is installed; None means the MPI in PATH
     compiler_env: Mapping[str, str] = {}
     get_it = ""
 
@@ -311,7 +311,7 @@ class _Python(Family):
 
     @cached_property
     def found(self) -> tuple[str, str]:
-        """Returns the first Python that has the peer, and the probe's output in this Python."""
+        """Returns the first Python that has the peer, and the last line that the script `probe` prints in it."""
         reasons = []
         for python in dict.fromkeys([str(WORK / "horovod" / "bin" / "python"), sys.executable, "/usr/bin/python3"]):
             try:
@@ -381,8 +381,8 @@ _WHEELS = {
     "mpich": ("mpich",),
     "impi": ("impi-devel", "impi-rt"),
     "horovod": ("horovod==0.28.1",),
-    # The libraries with which the programs in benchmarks/python and the tests in tests/data and tests/python compare
-    # Rueda.
+    # The libraries below are for other comparisons: those in benchmarks/python, and those of the tests in tests/data
+    # and tests/python.
     "tensorflow": ("tensorflow-cpu==2.21.0",),
     "ray": ("ray[data]==2.60.0",),
     "tensorboard": ("tensorboard==2.21.0",),

@@ -27,8 +27,8 @@ class PeerFailed(Exception):
 
 @dataclass(frozen=True)
 class Effort:
-    """The limits for measuring a case in one round: the time, and the fewest and the most iterations. Before each
-    operation, a rank writes `between` bytes that no operation uses."""
+    """The limits for measuring a case in one round: the time, and the fewest and the most iterations. `between` is no
+    limit: before each operation, a rank writes this many bytes of other memory."""
 
     seconds: float
     fewest: int
@@ -38,7 +38,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Runner:
-    """A library (peer) with one of its ways to reduce a set of tensors. Each such pair is a row of the report."""
+    """A library (peer) with one of its ways to reduce a set of tensors. Each runner is a row of the report."""
 
     family: Family
     way: str
@@ -146,7 +146,8 @@ def run(
     is_bound = runner.family.name == "bound"
     plan = "\n".join(plan_line(case, effort, not is_bound) for case in cases)
     shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
-    # Each iteration also writes and checks the tensors, which takes up to 40 ns per byte with the slowest peers.
+    # An iteration writes the tensors, runs the operation and checks the results. Together this takes up to 40 ns per
+    # byte with the slowest peers.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
     least += len(cases) * effort.between * 10e-9 * ranks * (effort.fewest + 5)
     least += sum(sum(case.compute_us) for case in cases) * 4e-6 * (effort.fewest + 5)

@@ -99,8 +99,8 @@ def _comparison(mine: Record, peer: Record, target: Target | None) -> Record:
 
 
 def compare(rows: Sequence[Record], cases: Mapping[tuple[str, str, int], Case], cores: int) -> list[Record]:
-    """Compares Rueda's rows with the fastest peer and with the peers of each target. Backward passes are compared in
-    another table."""
+    """Compares each row of Rueda with the fastest peer to which a target refers, once for each target. A row without
+    targets is compared with the fastest of all peers. Backward passes are compared in another table."""
     comparisons = []
     for mine in (entry for entry in rows if entry["family"] == "rueda" and entry["operation"] != BACKWARD):
         same = [e for e in rows if _key(e) == _key(mine)]
@@ -146,8 +146,8 @@ def _milliseconds(microseconds: float) -> str:
 
 
 def _load_table(rows: Sequence[Record]) -> list[str]:
-    """Returns a table of backward passes in ms, with a line for each runner (a library with one of its ways), sorted by
-    the time that communication adds."""
+    """Returns a table of backward passes in ms, with a line for each runner (a library with one of its ways). The lines
+    are sorted by the time that communication adds."""
     lines = []
     for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
         load = entry["load"]
@@ -158,8 +158,8 @@ def _load_table(rows: Sequence[Record]) -> list[str]:
 
 
 def _sweep_tables(rows: Sequence[Record]) -> list[str]:
-    """Returns a table for each set and kind of memory: the exposed time in ms by fusion threshold and hold time, with
-    the smallest value of a round in brackets."""
+    """Returns a table for each set of gradients and kind of memory. It shows the exposed time in ms for each fusion
+    threshold and hold time. The smallest value of a round is in brackets."""
     lines: list[str] = []
     for set_name, memory in dict.fromkeys((entry["set"], entry["load"]["tuning"]["memory"]) for entry in rows):
         grid = {

@@ -12,9 +12,9 @@
 
 namespace rueda::collectives::cuda {
 
-/// Gives every member of a process set the same number of bytes from each member. An exchange ends only after all
-/// members have begun it. So a member that sees the end knows that every member has done all its work that precedes the
-/// exchange.
+/// Sends bytes from each member of a process set to all members. All members send the same number of bytes. An exchange
+/// ends only after all members have begun it. When it ends on a member, this member therefore knows that the other
+/// members have done everything that they do before the exchange.
 ///
 /// Threads: one at a time.
 class HostExchange {
@@ -26,7 +26,7 @@ public:
         }
     }
 
-    /// No other task of the communicator may be in progress.
+    /// Begins an exchange, in which this member sends `own`. No other task of the communicator may be in progress.
     void begin(std::span<const std::byte> own) {
         bytes_ = own.size();
         own_.assign(own.begin(), own.end());
@@ -46,7 +46,8 @@ public:
         }
         return result;
     }
-    /// The bytes of a member, when the exchange is done. They come from another process.
+    /// Returns the bytes that the member sent. Call this after the exchange is done. The caller must check the bytes,
+    /// because they come from another process.
     [[nodiscard]] std::span<const std::byte> of(std::size_t member) const {
         return std::span(received_).subspan(member * bytes_, bytes_);
     }

@@ -113,8 +113,8 @@ Status IpcConnection::take_handles() {
     return {};
 }
 
-/// Opens the memory of all other members. Stops at the first failure. The second exchange tells this failure to the
-/// other members.
+/// Opens the memory of all other members. Stops at the first failure. This member sends the result to the other members
+/// in the second exchange.
 void IpcConnection::open_all(std::span<const IpcRecord> records) {
     for (const IpcRecord& record : records) {
         if (record.member == member_) {

@@ -33,8 +33,8 @@ public:
 
     IpcConnection(std::shared_ptr<IpcDevice> device, HostExchange& exchange, std::uint32_t member,
                   std::uint32_t members, std::size_t slot_bytes);
-    /// Closes the memory of the other members, unless keep_for_ever() was called. No work of this process may use this
-    /// memory when it is closed.
+    /// Closes the memory of the other members, unless keep_for_ever() was called. Before that, all work of this process
+    /// that uses this memory must have ended.
     ~IpcConnection();
     IpcConnection(const IpcConnection&) = delete;
     IpcConnection& operator=(const IpcConnection&) = delete;
@@ -43,18 +43,18 @@ public:
     [[nodiscard]] State state() const { return state_; }
     /// Continues to connect. Call this until the state is `connected` or `refused`. A failure ends the job.
     [[nodiscard]] Result<StepResult> step(StepWork& work);
-    /// The first member that cannot share memory, and its reason. They are the same on all members.
+    /// The first member that cannot share memory, and its reason. All members have the same Refusal.
     struct Refusal {
         std::uint32_t member = 0;
         std::string reason{};
     };
     [[nodiscard]] const Refusal& refusal() const { return refusal_; }
 
-    /// The addresses of all members' slots (buffers in device memory) in this process, by member.
+    /// Returns the addresses that a slot (a buffer in device memory) of each member has in this process, by member.
     [[nodiscard]] std::span<std::byte* const> slots(std::size_t slot) const { return slots_.at(slot); }
     /// This member's scratch memory.
     [[nodiscard]] std::byte* scratch() const;
-    /// Leaves all memory as it is until the process ends, because the device may still use it.
+    /// Makes the destructor leave all memory open. Call this if work on the device may still use the memory.
     void keep_for_ever() { keeps_ = true; }
 
 private:
@@ -82,9 +82,9 @@ private:
     Refusal refusal_;
     std::string own_failure_;            // why this member cannot share memory
     std::optional<ExportedMemory> own_;  // this member's memory; empty before the first exchange, and after a refusal
-    std::vector<Peer> peers_;            // the memory of each member; this member's own entry has no address
+    std::vector<Peer> peers_;            // the memory of each member; for this member, it contains no address
     std::array<std::vector<std::byte*>, kSlots> slots_;
-    std::vector<std::uint64_t> opened_by_;  // the processes that may have opened this member's memory
+    std::vector<std::uint64_t> opened_by_;  // the processes that may have this member's memory open
     bool keeps_ = false;
 };
 

@@ -72,8 +72,8 @@ Result<DeviceAddress> IpcDevice::open(const CudaIpcMemory& handle) {
         return device_->failure_of("cuCtxPushCurrent", scope.error());
     }
     DeviceAddress address = 0;
-    // cuIpcOpenMemHandle() requires this flag, and has no other flag. It makes the driver enable the access to another
-    // device's memory.
+    // cuIpcOpenMemHandle() has only the flag kIpcLazyEnablePeer, and requires it. With this flag, the driver enables
+    // the access to another device's memory.
     const CudaResult result = api.ipc_open_memory_handle(&address, handle, kIpcLazyEnablePeer);
     if (result != kCudaSuccess) {
         return device_->failure_of("cuIpcOpenMemHandle", result);

@@ -21,12 +21,12 @@ struct ExportedMemory {
     DeviceAddress address = 0;
     std::size_t bytes = 0;
     CudaIpcMemory handle{};
-    std::uint64_t token = 0;  ///< identifies this export of the memory among those of all processes
+    std::uint64_t token = 0;  ///< a number that no other exported memory of any process has
 };
 
 /// What all process sets on a device share for CUDA IPC: a stream, and the memory of sets that have ended.
 ///
-/// The work in the stream waits for nothing but earlier work in it, so the sets cannot block each other.
+/// Work in the stream waits only for earlier work in the stream, so the sets cannot block each other.
 ///
 /// *When memory is used again.* The driver's behaviour is undefined if a process frees memory that another process has
 /// open (CUDA Driver API, cuIpcOpenMemHandle). A process that closes memory does not notify the owner, because the
@@ -45,7 +45,7 @@ public:
     static constexpr std::size_t kTokens = 48;
     using Tokens = std::array<std::uint64_t, kTokens>;
 
-    /// `process`: a random number of this process (ProcessIdentity).
+    /// `process` is the random number that identifies this process (ProcessIdentity).
     IpcDevice(std::shared_ptr<Device> device, std::uint64_t process) : device_(std::move(device)), process_(process) {}
 
     [[nodiscard]] Device& device() const { return *device_; }
@@ -60,8 +60,8 @@ public:
 
     /// Opens memory of another process, on this device or another one.
     [[nodiscard]] Result<DeviceAddress> open(const CudaIpcMemory& handle);
-    /// Closes memory that open() has opened. No work of this process may use the memory any more. An address of 0 says
-    /// that this process has not opened the memory and will not open it.
+    /// Closes memory that open() has opened, and keeps its token for closed(). No work of this process may use the
+    /// memory any more. If this process has not opened the memory and will not open it, pass the address 0.
     void close(DeviceAddress address, std::uint64_t token) noexcept;
 
     /// The tokens of the memory that this process closed last. The remaining entries are 0.

@@ -90,7 +90,8 @@ Status launch_outputs(Kernels& kernels, CudaStream stream, Operation operation, 
         }
         return copies.launch();
     }
-    // Either all parts of a piece have an output on this member, or none: a reduce has outputs on its root only.
+    // If the first part has no output on this member, no part has one. For example, a reduce has outputs only on its
+    // root.
     if (parts.empty() || parts.front().device_output == nullptr) {
         return {};
     }

@@ -12,8 +12,9 @@
 #include "collectives/cuda/staged/staging_plan.hpp"
 #include "ops/cuda/kernel_arguments.hpp"
 
-/// Puts the kernels of a piece into a stream. Pieces and their parts are those of staging_plan.hpp. A slot is a buffer
-/// in device memory that all members can read. In each member's slot, the parts of a piece lie at their offsets.
+/// Puts the kernels for a piece of a batch into a stream. staging_plan.hpp divides a batch into pieces, and a piece
+/// into parts of tensors. A slot is a buffer in device memory that all members can read. In each member's slot, a part
+/// of a piece lies at the offset that the plan gives it.
 namespace rueda::collectives::cuda {
 
 /// Collects copies of bytes, and launches one kernel for every 160 copies.
@@ -40,7 +41,7 @@ private:
 [[nodiscard]] Status launch_inputs(Kernels& kernels, CudaStream stream, std::span<const StagedPart> parts,
                                    std::byte* slot);
 
-/// The addresses that the kernels of a piece read.
+/// The memory that the kernels of a piece use.
 struct IpcMemory {
     std::span<std::byte* const> slots{};  ///< the slots of the piece, by member
     std::byte* scratch = nullptr;         ///< memory as large as a slot, which only this member uses

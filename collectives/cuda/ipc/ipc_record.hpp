@@ -16,12 +16,12 @@
 /// are pure.
 namespace rueda::collectives::cuda {
 
-/// Each member sends this record twice: first with its memory, and then, when it has tried to open the memory of all
-/// other members, with the result.
+/// Each member sends this record twice. The first record (round 0) has the handle of the member's memory. Then the
+/// member tries to open the memory of all other members. The second record (round 1) has the result.
 struct IpcRecord {
     std::uint32_t member = 0;
     std::uint32_t round = 0;       ///< 0 or 1
-    std::uint64_t process = 0;     ///< a random number of the member's process
+    std::uint64_t process = 0;     ///< the random number that identifies the member's process
     std::uint64_t slot_bytes = 0;  ///< the size of a slot
     std::uint64_t token = 0;       ///< the token of the memory (ExportedMemory)
     CudaIpcMemory handle{};

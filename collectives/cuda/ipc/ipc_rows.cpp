@@ -22,8 +22,8 @@ void add_input(IpcRows& plan, std::uint64_t bytes, bool is_own) {
     plan.input_bytes = is_own ? bytes : plan.input_bytes;
 }
 
-/// Adds a range whose bytes go to `at` in the output. A member without an output wants no range: it takes part only so
-/// that the other members can finish.
+/// Adds a range to `plan.wanted`; its bytes go to the offset `at` in the output. A member without an output takes part
+/// only so that the other members can finish, so the function adds nothing for it.
 void add_wanted(IpcRows& plan, std::uint32_t member, std::uint64_t begin, std::uint64_t bytes, std::uint64_t at) {
     if (bytes > 0 && plan.segment.output != nullptr) {
         plan.wanted.push_back({.member = member, .begin = begin, .bytes = bytes, .output = plan.segment.output + at});

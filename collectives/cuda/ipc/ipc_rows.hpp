@@ -21,18 +21,19 @@ namespace rueda::collectives::cuda {
 struct IpcRows {
     /// A range of some member's input that this rank needs.
     struct Wanted {
-        std::uint32_t member = 0;  ///< whose input; unused in a reducescatter, which combines the inputs of all members
+        std::uint32_t member = 0;  ///< the member that has the input; unused in a reducescatter, which combines all
         std::uint64_t begin = 0;   ///< where the range begins in the member's input, in bytes
         std::uint64_t bytes = 0;
         std::byte* output = nullptr;
     };
     Segment segment{};
-    bool reduces = false;              ///< a reducescatter
+    bool reduces = false;              ///< true for a reducescatter
     const std::byte* input = nullptr;  ///< the input of this member
     std::uint64_t input_bytes = 0;
     std::vector<Wanted> wanted{};
-    std::uint64_t longest = 0;  ///< the bytes of the longest input of a member; the same on all members
-    /// The bytes of all inputs, or of one input in a reducescatter. The number is the same on all members.
+    std::uint64_t longest = 0;  ///< the size in bytes of the longest input; the same on all members
+    /// The total size in bytes of all inputs. For a reducescatter it is the size of one input. The number is the same
+    /// on all members.
     std::uint64_t moved = 0;
 };
 

@@ -47,8 +47,9 @@ bool IpcTask::takes(const DeviceBatch& batch) const {
     return bytes > 0 && bytes >= sizes_.least_batch;
 }
 
-/// Returns the bytes of the batch's tensors on a member. For an operation that moves rows, returns the bytes that all
-/// members together move. All members get the same number; it is 0 if this task does not support the operation.
+/// Returns the size of the batch, which decides whether this task takes the batch. It is the number of bytes of a
+/// member's tensors. For an operation that moves rows, it is the number of bytes that all members together move. All
+/// members get the same number. Returns 0 if this task does not support the operation.
 std::uint64_t IpcTask::bytes_of(const DeviceBatch& batch) const {
     if (moves_rows(batch.operation)) {
         IpcRows rows;
@@ -154,8 +155,8 @@ std::span<const StagedPart> IpcTask::parts_of(std::size_t piece) const {
     return std::span(plan_.parts).subspan(plan_.pieces[piece].first, plan_.pieces[piece].parts);
 }
 
-/// Puts the work of a round into the stream. The last round only combines the last piece, because there is no further
-/// piece to fill. After this round, the batch is done.
+/// Puts the work of a round into the stream: combine the previous piece, and fill the next one. The last round only
+/// combines, because there is no further piece to fill. After the last round, the batch is done.
 Status IpcTask::submit_round() {
     auto stream = device_->stream();
     RUEDA_RETURN_IF_FAILED(stream.status());
@@ -269,8 +270,8 @@ bool IpcTask::wait_for_kernels() noexcept {
         }
         std::this_thread::sleep_for(kKernelPause);
     }
-    return failure_.is_ok();  // after a failure, returns false: the stream may contain kernels of the failed round that
-                              // no event follows
+    return failure_.is_ok();  // After a failure, kernels of the failed round may be in the stream behind the last
+                              // event. The function then returns false.
 }
 
 }  // namespace rueda::collectives::cuda

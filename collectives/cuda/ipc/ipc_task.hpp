@@ -71,20 +71,20 @@ public:
     /// - the members do not share one arena, for example in containers on one machine. A member then does not know
     ///   whether the members outside of its own arena have called join().
     [[nodiscard]] bool takes(const DeviceBatch& batch) const;
-    /// `batch`'s spans must stay valid until the task is done. If refusal() has a reason when the task is done, the
-    /// task has moved nothing.
+    /// Begins to move `batch`, whose spans must stay valid until the task is done. If refusal() has a reason when the
+    /// task is done, the task has moved nothing.
     void begin(const DeviceBatch& batch);
     StepResult step() override;
     /// If `measures` is true, the end events of the next batches also record the time from the first kernel to the
     /// last.
     void measure(bool measures) { measures_ = measures; }
-    /// Which member cannot share memory, and why. The reason is empty if all members can share memory, or if no batch
-    /// was started.
+    /// Returns the member that cannot share memory, and the reason. The reason is empty if all members can share
+    /// memory, or if no batch was started.
     [[nodiscard]] const IpcConnection::Refusal& refusal() const { return connection_.refusal(); }
     [[nodiscard]] LaunchPhase phase() const;
-    /// The event behind the last batch; null before the first one.
+    /// Returns the event at the end of the last batch's work; null before the first batch.
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
-    /// Why the task cannot continue, or success.
+    /// Returns the reason why the task cannot continue, or success if nothing has failed.
     [[nodiscard]] const Status& failed() const { return failure_; }
 
 private:
@@ -118,7 +118,7 @@ private:
     State state_ = State::done;
     std::size_t next_ = 0;      // the piece of this batch that is filled next
     std::uint64_t before_ = 0;  // the number of pieces of all earlier batches
-    DeviceEventPtr event_;      // the event behind the work of the last round; null before the first round
+    DeviceEventPtr event_;      // the event at the end of the last round's work; null before the first round
     DeviceEventPtr end_;
     bool measures_ = false;
     TimedBegin begun_;  // where the batch's work begins, if the batch is measured

@@ -31,9 +31,11 @@ public:
 private:
     const std::shared_ptr<Device> device_;
     std::byte* const memory_;
-    std::mutex mutex_;                  // guards the next members
-    std::vector<DeviceEventPtr> work_;  // events at the ends of the work that may still use the memory
-    Status unknown_work_;  // a failure of note_work(): the end of that work is unknown, so the memory is never idle
+    std::mutex mutex_;  // guards the next members
+    // One event for each piece of work that may still use the memory. The event comes after the work.
+    std::vector<DeviceEventPtr> work_;
+    // The error of a failed note_work(). It is then unknown when the work ends, so the memory never counts as idle.
+    Status unknown_work_;
 };
 
 }  // namespace rueda::collectives::cuda

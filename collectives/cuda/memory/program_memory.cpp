@@ -67,8 +67,9 @@ Result<std::byte*> ProgramMemory::allocate(const std::shared_ptr<Device>& device
 }
 
 bool ProgramMemory::give_back(const void* memory) {
-    DeviceMemoryPtr block;  // destroyed only after the lock below is released, because note_unused() takes the same
-                            // lock
+    // The block is declared outside of the scope of the lock. Its destructor calls note_unused(), which takes the same
+    // lock.
+    DeviceMemoryPtr block;
     {
         const std::scoped_lock lock(mutex_);
         const auto found = blocks_.find(static_cast<const std::byte*>(memory));

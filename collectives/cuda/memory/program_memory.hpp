@@ -34,7 +34,8 @@ public:
     /// the driver allocates it. Threads: any except the thread that drives progress.
     [[nodiscard]] Result<std::byte*> allocate(const std::shared_ptr<Device>& device, std::size_t bytes,
                                               std::shared_ptr<const LoadedNccl> nccl);
-    /// Returns false if `memory` is not the beginning of a block of the program. Threads: as for allocate().
+    /// Takes back a block that allocate() returned. Returns false if no block of the program begins at `memory`.
+    /// Threads: as for allocate().
     [[nodiscard]] bool give_back(const void* memory);
     /// Returns the block that contains `address`; null if there is none.
     [[nodiscard]] DeviceMemoryPtr find(const std::byte* address);
@@ -46,7 +47,7 @@ private:
         std::shared_ptr<Device> owner{};
         std::shared_ptr<const LoadedNccl> nccl{};  ///< null if the driver allocated the memory
         bool is_recorded = false;                  ///< whether `after` is complete
-        std::vector<DeviceEventPtr> after{};       ///< events at the ends of the work that may use the memory
+        std::vector<DeviceEventPtr> after{};       ///< the memory may be freed after these events
     };
     using BlockPtr = std::unique_ptr<Block>;
 
@@ -58,10 +59,9 @@ private:
     std::mutex mutex_;  // guards the next two members
     std::map<const std::byte*, DeviceMemoryPtr> blocks_;
     std::vector<BlockPtr> unused_;
-    // The numbers of blocks in `blocks_` and in `unused_`. The accesses are relaxed. If a reader of `unused_count_`
-    // misses a change, the reader frees the block at its next call. A reader of `block_count_` misses no block that
-    // matters to it: it looks for an address that allocate() has returned, and allocate() counts the block before it
-    // returns.
+    // The numbers of blocks in `blocks_` and in `unused_`. The accesses are relaxed. If free_unused() misses a change
+    // of `unused_count_`, the next call frees the block. find() looks for an address that allocate() has returned.
+    // allocate() counts the block before it returns, so find() sees a `block_count_` that includes this block.
     std::atomic<std::size_t> block_count_{0};
     std::atomic<std::size_t> unused_count_{0};
 };

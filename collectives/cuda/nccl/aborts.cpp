@@ -50,8 +50,8 @@ WaitingAborts& waiting_aborts() {
     return *waiting;
 }
 
-/// Removes communicators from the list of those that wait for an abort: the first one, and all others that can be
-/// aborted in one group with it.
+/// Takes the first communicator from the list of waiting aborts, and all others that can be aborted in one group with
+/// the first.
 std::vector<StartedAbortPtr> take_waiting_aborts() {
     WaitingAborts& waiting = waiting_aborts();
     const std::scoped_lock lock(waiting.mutex);
@@ -70,7 +70,7 @@ std::vector<StartedAbortPtr> take_waiting_aborts() {
 void abort_waiting() {
     const std::vector<StartedAbortPtr> taken = take_waiting_aborts();
     if (taken.empty()) {
-        return;  // an earlier thread has taken the communicator for which this thread was started
+        return;  // an earlier thread has taken all communicators
     }
     const NcclApi& api = taken[0]->nccl().api;
     if (taken.size() > 1) {

@@ -12,19 +12,20 @@
 /// ncclCommAbort() first sets a flag that ends the communicator's kernels, and then frees memory. Freeing memory waits
 /// for the other kernels of the device. If a process aborts its communicators one after another, the first abort can
 /// therefore wait for ever. It waits for kernels of the second communicator, and these end only when the second
-/// communicator is aborted (pytorch#119797). Here no abort waits for another one, because each call has its own thread.
-/// A thread takes all communicators that wait for an abort, and aborts them in one group if NCCL can do so. A thread
-/// that hangs in NCCL (nccl#1777) holds up nothing but its own communicators.
+/// communicator is aborted (pytorch#119797). So start_abort() starts a thread for each communicator, and no abort waits
+/// for another one. If NCCL can abort several communicators in one group, the first thread takes all that wait, and
+/// later threads find none. If a thread hangs in NCCL (nccl#1777), only its own communicators are affected.
 ///
-/// The process may end while such a thread runs.
+/// The process may end while a thread still aborts communicators.
 namespace rueda::collectives::cuda {
 
 /// An abort that was started.
 class StartedAbort;
 using StartedAbortPtr = std::shared_ptr<StartedAbort>;
 
-/// Starts the abort of `communicator`. No thread may be inside a call of NCCL with this communicator. Does not wait. If
-/// no thread can be started, the next abort includes the communicator, and the result is null. Threads: any thread.
+/// Starts the abort of `communicator`. No thread may be inside a call of NCCL with this communicator. Does not wait.
+/// Returns null if no thread can be started. The thread of a later start_abort() then aborts this communicator, too.
+/// Threads: any thread.
 [[nodiscard]] StartedAbortPtr start_abort(std::shared_ptr<const LoadedNccl> nccl,
                                           NcclCommunicator communicator) noexcept;
 

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = NcclCall::Kind;
 
-/// Scratch parts begin at multiples of this number of bytes, like memory of cuMemAlloc.
+/// Each part of the scratch memory begins at a multiple of this number of bytes.
 constexpr std::size_t kScratchAlignment = 512;
 
 std::byte* moved(std::byte* address, std::size_t offset) { return address == nullptr ? nullptr : address + offset; }
@@ -198,8 +198,8 @@ Status Planner::plan_reduce(const Segment& segment) {
 }
 
 /// If all members contribute the same number of rows, one allgather is enough. Otherwise every member broadcasts its
-/// rows, and all broadcasts are in one group. With n members, n broadcasts of R/n bytes move as many bytes as an
-/// allgather of R bytes.
+/// rows, and all broadcasts are in one group. These broadcasts move as many bytes in total as an allgather of the same
+/// rows.
 Status Planner::plan_allgather() {
     const Segment& segment = batch_.segments[0];
     const auto rows = batch_.rows;

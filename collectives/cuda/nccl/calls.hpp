@@ -41,7 +41,7 @@ struct NcclCall {
 /// tensors' type.
 struct NcclFactor {
     NcclType type = kNcclFloat32;
-    std::uint64_t bits = 0;  ///< the first bytes of this number hold the factor's value in the type `type`
+    std::uint64_t bits = 0;  ///< the factor in the type `type`, in the first bytes of this number
     friend bool operator==(const NcclFactor&, const NcclFactor&) = default;
 };
 
@@ -91,12 +91,12 @@ struct NcclReductionPlan {
     std::optional<NcclFactor> factor{};
 };
 
-/// Chooses NCCL's reduction. Returns Unsupported if NCCL has none. The result depends only on what is the same on all
-/// members.
+/// Chooses NCCL's reduction. Returns Unsupported if NCCL has none. The result depends only on values that are equal on
+/// all members.
 ///
-/// - A sum with factors multiplies every input by prescale * postscale before it adds, in the tensors' type.
-/// - An average multiplies by prescale * postscale / (members − uncounted). NCCL itself divides the averages of
-///   integers, after a sum that wraps.
+/// - For a sum with factors, NCCL multiplies every input by prescale * postscale, in the tensors' type, and then adds.
+/// - For an average, the factor is prescale * postscale / (members − uncounted). Integers have no factor: NCCL adds
+///   them, with wrap-around on overflow, and then divides the sum.
 /// - min, max and product have no factors. For bool, whose values must be 0 or 1, product is min.
 /// - float16 and bfloat16 are rounded after every addition.
 /// - 8-bit floats and 16-bit integers have no reduction.

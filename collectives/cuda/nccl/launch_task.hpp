@@ -37,8 +37,8 @@ class LaunchTask final : public Task {
 public:
     LaunchTask(Device& device, FailedMember where) : device_(device), where_(where), registrations_(device, where) {}
 
-    /// Call this before begin(). Packing needs kernels on this device, and all members must have the same value of
-    /// `packing`.
+    /// Call this before begin(). All members must pass the same value of `packing`. Packing::on needs kernels on this
+    /// device.
     void set_communicator(const NcclApi& nccl, NcclCommunicator communicator, Packing packing);
     void begin(const DeviceBatch& batch);
     StepResult step() override;
@@ -54,8 +54,8 @@ public:
     [[nodiscard]] bool waits_for_turn() const { return phase_ == Phase::waits_for_turn; }
     /// The memory that the communicator has registered. It may be used only while is_idle() is true.
     [[nodiscard]] Registrations& registrations() { return registrations_; }
-    /// If the task has the turn (the right to put work into the device's stream), gives it back. Call this when the
-    /// communicator ends.
+    /// Gives up the turn, if the task has it. The turn is the right to put work into the device's stream. Call this
+    /// when the communicator ends.
     void abandon() noexcept;
 
 private:
@@ -92,7 +92,7 @@ private:
     Status planned_;
     Status failure_;
     bool measures_ = false;
-    TimedBegin begun_;  // where the batch's work begins, if the batch is measured
+    TimedBegin begun_;  // event before the batch's work, if the batch is measured
     DeviceEventPtr end_;
 };
 

@@ -18,12 +18,12 @@ struct LoadedNccl {
     NcclApi api;
     int version = 0;       ///< 22809 is NCCL 2.28.9
     std::string path{};    ///< the file
-    std::string notice{};  ///< known bugs of this version, and what else the user should know; empty: nothing
+    std::string notice{};  ///< what the user should know, such as known bugs of this version; may be empty
 };
 
-/// The oldest version that Rueda uses. Rueda aborts communicators when a rank dies. A communicator can be aborted while
-/// it connects only if it is non-blocking, which is possible from 2.14 on. In the versions after 2.14, some aborts hang
-/// (github.com/NVIDIA/nccl/issues/863 and 992). PyTorch 2.1 contains 2.18.
+/// The oldest version that Rueda uses. When a rank dies, Rueda aborts communicators, even those that still connect. For
+/// this, communicators must be non-blocking, which is possible from 2.14 on. In the versions after 2.14, some aborts
+/// hang (github.com/NVIDIA/nccl/issues/863 and 992). PyTorch 2.1 contains 2.18.
 inline constexpr int kOldestNccl = 21800;
 /// From this version on, two members may share a device, if NCCL_MULTI_RANK_GPU_ENABLE=1 is set.
 inline constexpr int kNcclSharesDevices = 23000;
@@ -37,8 +37,8 @@ inline constexpr int kNcclAbortsInGroup = 22200;
 /// Returns a line about known bugs of the version; empty if Rueda knows none.
 [[nodiscard]] std::string known_nccl_bugs(int version);
 
-/// Fills the table. If the library lacks a function, returns Unsupported with the names of the function and of `path`.
-/// If the library lacks one of the memory functions, the table gets none of them.
+/// Fills the table. The memory functions are optional: if the library lacks one of them, the table gets none of them.
+/// If the library lacks any other function, returns Unsupported with `path` and the function's name.
 [[nodiscard]] Status fill_nccl_api(NcclApi& api, const std::string& path, const FindFunction& find);
 
 /// The facts about this process that decide where load_nccl() looks for NCCL.
@@ -50,8 +50,8 @@ struct NcclSearch {
 };
 [[nodiscard]] NcclSearch search_of_this_process(const std::string& setting);
 
-/// Returns the file names to try, in this order, if no NCCL is loaded yet. The system's loader searches for a name
-/// without a folder. Pure function.
+/// Returns the file names to try, in this order, if no NCCL is loaded yet. The system's loader searches for a file name
+/// without a folder. Pure function. The files come from these places:
 ///
 /// 1. The path in the setting. If it is set, nothing else is tried.
 /// 2. The package nvidia-nccl of the Python installations ("site-packages") from which libraries were loaded into this

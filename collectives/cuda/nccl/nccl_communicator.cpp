@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 /// How long the destructor of a communicator sleeps before it asks NCCL again.
 constexpr auto kEndPause = 200us;
 
-/// FNV-1a: the same text has the same number on all hosts, which std::hash does not promise.
+/// Returns the FNV-1a hash of a text. It is the same on all hosts, which std::hash does not promise.
 std::uint64_t number_of_text(std::string_view text) {
     std::uint64_t number = 0xcbf29ce484222325;
     for (const char c : text) {
@@ -32,8 +32,7 @@ std::uint64_t number_of_text(std::string_view text) {
 
 std::uint64_t random_number() {
     std::uint64_t number = 0;
-    // If there are no random bytes, the pid and the host are used; they still distinguish all processes outside of
-    // containers.
+    // Without random bytes, processes are distinguished only by pid and host. This is not enough in containers.
     return ::getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;
 }
 

@@ -16,7 +16,7 @@
 
 namespace rueda::collectives::cuda {
 
-/// What identifies this process in an offer, and what its environment allows.
+/// The fields of an offer that describe this process.
 struct ProcessIdentity {
     std::uint64_t host = 0;
     std::uint64_t process = 0;
@@ -26,12 +26,12 @@ struct ProcessIdentity {
 
 /// Moves tensors with NCCL. All functions of NCCL are non-blocking: they return at once, and the caller polls.
 ///
-/// Threads and functions: as for DeviceCommunicator.
+/// DeviceCommunicator describes the functions, and which threads may call them.
 class NcclDeviceCommunicator {
 public:
-    /// `nccl` is a failure if NCCL could not be opened. describe() then says why. `rank` is this rank's number in the
-    /// job, for errors. `id` is an identifier from NCCL that nobody else uses. If it is empty, and if this is the first
-    /// member, describe() gets an identifier.
+    /// If NCCL could not be opened, `nccl` is the error, and describe() passes the reason on. `rank` is this rank's
+    /// number in the job, for error messages. `id` is an identifier from NCCL for this communicator only. If the first
+    /// member has no `id`, describe() gets one from NCCL.
     NcclDeviceCommunicator(std::shared_ptr<Device> device, Result<std::shared_ptr<const LoadedNccl>> nccl,
                            std::uint32_t member, std::uint32_t members, std::int32_t rank,
                            std::optional<NcclUniqueId> id);
@@ -42,7 +42,7 @@ public:
     NcclDeviceCommunicator& operator=(const NcclDeviceCommunicator&) = delete;
 
     /// How long the destructor waits for the other members. They end their communicators at about the same time, so
-    /// this limit is rarely reached. It bounds the shutdown of a job in which a rank dies at the very end.
+    /// this limit is rarely reached. It matters if a rank dies while the job ends.
     static constexpr std::chrono::milliseconds kEndLimit{2000};
     /// How long the destructor waits for an abort, which normally takes some milliseconds. Memory that is still in use
     /// after this limit stays allocated until the process ends.

@@ -50,7 +50,7 @@ struct OfferBytes {
 static_assert(sizeof(OfferBytes) == DeviceCommunicator::kOfferBytes);
 static_assert(std::is_trivially_copyable_v<OfferBytes> && std::has_unique_object_representations_v<OfferBytes>);
 
-/// The key by which two members' devices are compared.
+/// A device's UUID, in a type that can be compared. Members with the same key use the same device.
 using UuidKey = std::array<char, sizeof(CudaUuid::bytes)>;
 constexpr std::array kPathNames = {"auto", "nccl", "host", "ipc"};
 const char* name_of(DevicePath path) { return kPathNames.at(static_cast<std::size_t>(path)); }

@@ -25,12 +25,13 @@ struct Participant {
     std::uint64_t process = 0;      ///< a random number of the process
     bool shares_device = false;     ///< NCCL_MULTI_RANK_GPU_ENABLE=1 is set
     bool has_kernels = false;       ///< the device has Rueda's kernels
-    bool has_id = false;            ///< `id` is set; only the first member has one
+    bool has_id = false;            ///< `id` has a value; this is so only for the first member
     CudaUuid uuid{};                ///< identifies the device, or the part of a divided device
     NcclUniqueId id{};
     DevicePath path = DevicePath::automatic;  ///< the member's setting RUEDA_GPU_PATH; with the value `host`, the
                                               ///< member does not use NCCL
-    bool has_other_sets = false;              ///< the member uses NCCL in other process sets, or may use it there later
+    bool has_other_sets = false;              ///< whether the member uses NCCL in other process sets, or may use it
+                                              ///< there later
     /// Another process set in which the member uses NCCL without a launch order (NcclSets); −1 if there is none.
     std::int32_t unordered_set = -1;
     std::string refusal{};  ///< why the member cannot use NCCL; empty if it can
@@ -43,12 +44,13 @@ struct Decision {
     bool shares_devices = false;    ///< whether NCCL connects members that share a device (NCCL calls this
                                     ///< experimental)
     bool has_order = false;         ///< whether the set's batches have a place in the launch order of all process sets
-    bool uses_ipc = false;          ///< large tensors move through device memory that the members share by CUDA IPC
+    bool uses_ipc = false;          ///< whether large tensors move through device memory that the members share by CUDA
+                                    ///< IPC
     NcclUniqueId id{};              ///< the identifier of NCCL's communicator
     std::string reason{};           ///< why NCCL is not used, and what to do for more speed
     std::string ipc_refusal{};      ///< why CUDA IPC is not used although the setting allows it; empty if there is no
                                     ///< such reason
-    /// True if the only reason against NCCL is that another set of a member has no launch order yet. The members then
+    /// True if NCCL is not used only because another process set of a member has no launch order yet. The members then
     /// exchange offers again later.
     bool may_change = false;
 };
@@ -67,9 +69,9 @@ inline constexpr std::size_t kMostRefusal = 256;
                                              std::uint32_t members);
 
 /// Decides from all members' offers how their tensors move. All members call this function with the same bytes, so all
-/// return the same result, and an error has the same text. `ranks` are the members' ranks in the job, for texts;
-/// without them the texts have the members' numbers. Returns an error if the members have different settings, or if
-/// they allow NCCL only and it cannot connect them.
+/// return the same result, and an error has the same text. `ranks` are the members' ranks in the job, for messages.
+/// Without `ranks`, messages contain the members' numbers. Returns an error if the members' settings differ, or if the
+/// setting allows only NCCL and NCCL cannot connect the members.
 [[nodiscard]] Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers,
                                       std::span<const std::int32_t> ranks = {});
 

@@ -52,8 +52,8 @@ void Packs::add(const NcclCall& call, const Segment& tensor) {
     }
     ++pack->tensors;
     pack->bytes += bytes;
-    pack->call.count += bytes / size_of(tensor.dtype);  // exact: `bytes` is a multiple of 16, and 16 bytes hold a whole
-                                                        // number of elements
+    // The division has no remainder: `bytes` is a multiple of 16, and 16 bytes hold a whole number of elements.
+    pack->call.count += bytes / size_of(tensor.dtype);
 }
 
 void Packs::choose() {

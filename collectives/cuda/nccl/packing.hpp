@@ -15,7 +15,7 @@
 /// kernel copies the tensors into the pack, one call of NCCL reduces the whole pack in place, and a kernel copies the
 /// results to the outputs. A packed tensor is thus reduced by the same operation as a tensor that is not packed.
 ///
-/// The decision depends only on what is the same on all members: the batch without its addresses, and whether all
+/// All members make the same decision, because it depends only on the batch without its addresses, and on whether all
 /// members have kernels.
 namespace rueda::collectives::cuda {
 
@@ -44,10 +44,11 @@ inline constexpr std::size_t kPackAlignment = 16;
 
 /// The tensors that could be packed together.
 struct Pack {
-    NcclCall call{};  ///< the call for the whole pack; Packs::place() sets its input and output
+    /// The call that reduces the whole pack. Packs::place() fills in the call's input and output.
+    NcclCall call{};
     std::size_t tensors = 0;
     std::size_t bytes = 0;  ///< the sum of packed_size()
-    std::size_t next = 0;   ///< where in scratch memory the next tensor begins
+    std::size_t next = 0;   ///< the offset in scratch memory of the next tensor
 };
 
 /// Whether two calls are equal except for their tensors, so that one call can reduce both tensors.

@@ -18,7 +18,7 @@ constexpr double kMostFactorError = 0.01;
 
 /// The format of a floating-point type.
 struct FloatFormat {
-    int mantissa_bits;  ///< the bits of the mantissa that are stored; the leading one is not stored
+    int mantissa_bits;  ///< the stored bits of the mantissa, without its leading 1
     int exponent_bits;
 };
 
@@ -88,13 +88,14 @@ RoundedFactor round_to(double value, FloatFormat format) {
                                                                                  // bit
     const double steps = std::nearbyint(std::ldexp(std::fabs(value), -lowest));
     const double rounded = std::ldexp(steps, lowest);
-    if (rounded >= std::ldexp(1.0, bias) * 2) {  // for float64 this limit is infinite, so no finite value reaches it
+    // For float64, the limit is infinite, so no finite value reaches it.
+    if (rounded >= std::ldexp(1.0, bias) * 2) {
         return {sign | (((std::uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits),
                 std::copysign(INFINITY, value)};
     }
-    // For a normal number, `steps` includes the leading one of the mantissa, which the format does not store. The
-    // leading one adds 1 to the exponent's field, which makes up for the `- 1` below. If rounding carries into the next
-    // exponent, the sum is right too, because the exponent's bits follow the mantissa's.
+    // The format does not store the leading 1 bit of the mantissa. For a normal number, `steps` includes this bit, so
+    // the addition below increases the exponent by 1. The `- 1` in `field` makes up for this. If rounding carries into
+    // the next exponent, the addition increases the exponent once more, which is right.
     const auto field = static_cast<std::uint64_t>(std::max(0, lowest + format.mantissa_bits + bias - 1));
     return {sign | ((field << format.mantissa_bits) + static_cast<std::uint64_t>(steps)),
             std::copysign(rounded, value)};
@@ -105,7 +106,7 @@ Status cannot(const Segment& segment, const std::string& why) {
                    name_of(segment.dtype), name_of(segment.reduce_op), why);
 }
 
-/// A sum whose inputs are multiplied by `factor`.
+/// Plans a sum whose inputs are multiplied by `factor`.
 Result<NcclReductionPlan> plan_factor(const Segment& segment, NcclType type, double factor) {
     const FloatFormat format = *format_of(segment.dtype);
     if (!std::isfinite(factor)) {

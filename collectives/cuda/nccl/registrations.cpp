@@ -92,7 +92,7 @@ void Registrations::end() noexcept try {
 } catch (...) {  // NOLINT(bugprone-empty-catch): NCCL ends the registrations with the communicator
 }
 
-/// The list makes the memory reachable, so that a leak checker does not report it.
+/// Puts the memory into a list that is never freed. A leak checker does not report memory that such a list points to.
 void Registrations::keep_for_ever() noexcept {
     struct Kept {
         std::vector<Registered> registered;

@@ -19,9 +19,9 @@ namespace rueda::collectives::cuda {
 ///
 /// NCCL demands that either all members pass registered memory to a function, or none (NCCL User Guide, "User Buffer
 /// Registration"). Each member therefore knows, before a batch, whether all members use memory of NCCL for a tensor
-/// (TensorMemory::use). When all members do so for the first time, each member registers its memory. When only some
-/// members do (NcclMemory::some), the communicator registers no memory from then on. TensorMemory::use has the same
-/// value on all members, so all of them stop at the same batch.
+/// (TensorMemory::use). When all members use memory of NCCL for the first time, each member registers its memory. When
+/// only some members do so (NcclMemory::some), the communicator registers no memory from then on. All members make this
+/// change at the same batch, because TensorMemory::use has the same value on all of them.
 ///
 /// Threads: one at a time, and only while NCCL does not work on a call of the communicator.
 class Registrations {

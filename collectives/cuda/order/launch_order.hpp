@@ -41,9 +41,9 @@ public:
     [[nodiscard]] std::uint64_t enter(const void* owner, int device, std::int32_t set);
     /// Sets the batch's number: the highest proposal of all members.
     void agree(const void* owner, std::uint64_t number);
-    /// Returns nothing if the owner's batch can be launched now. In that case, later calls before leave() also return
-    /// nothing. Returns the process set of another batch if that batch comes first, or could come first because its
-    /// number is not agreed yet. The owner must have called agree().
+    /// Returns the process set of another batch for which the owner's batch must wait. That batch comes first, or could
+    /// come first because its number is not agreed yet. Returns nothing if the owner's batch can be launched now. It
+    /// then returns nothing until leave() is called. The owner must have called agree().
     [[nodiscard]] std::optional<std::int32_t> awaited(const void* owner) const;
     /// Removes the owner's batch from the order, because the batch was launched or will never be launched. Does nothing
     /// if the owner has no batch.

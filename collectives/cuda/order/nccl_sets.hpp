@@ -31,15 +31,15 @@ public:
     /// The part of an offer in which a rank describes its other sets to the other members of a set.
     struct Others {
         bool any = false;  ///< whether the rank has any other sets
-        /// the number of another set of the rank that has no launch order; nothing if all of them have one
+        /// the number of another set of the rank that has no launch order; nothing if there is no such set
         std::optional<std::int32_t> without_order{};
     };
 
     /// Adds a set before its members decide about NCCL, and asks the other sets of this rank and of this device to
-    /// begin an order. Returns facts about these other sets. Only decide() says whether the added set has an order.
-    /// Until then, the set counts as a set with an order if there are other sets or `expects_others` is true, because
-    /// in that case its members either use NCCL with an order or do not use NCCL. Otherwise it counts as a set without
-    /// an order.
+    /// begin an order. Returns facts about these other sets. Until decide() is called, it is not known whether the
+    /// added set has an order. If there are other sets, or if `expects_others` is true, the added set counts as a set
+    /// with an order: its members will use NCCL with an order, or will not use NCCL. Otherwise it counts as a set
+    /// without an order.
     [[nodiscard]] Others add(const Use& use, bool expects_others);
     /// Records that the members of the set have decided to use NCCL, with or without a launch order.
     void decide(const void* owner, bool has_order);

@@ -70,8 +70,8 @@ StepResult OrderTask::step_exchange() {
                 phase_ = Phase::idle;
                 return StepResult::done;
             }
-            // All members have come to this batch. So they have launched all earlier batches of this set, for which no
-            // order was agreed.
+            // From this batch on, the set has an order. The set's earlier batches had none, but all members have
+            // launched them: otherwise they would not have come to this batch.
             has_order_ = true;
             sets_->decide(use_, true);
             propose();

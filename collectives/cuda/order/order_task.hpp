@@ -23,16 +23,16 @@ namespace rueda::collectives::cuda {
 ///     waiting    batches of other sets in the list go first
 ///     entered    the task is done, and the batch keeps its place in the list until leave()
 ///
-/// The members may have to wait for each other ("meet") before they enter a batch. The reason: a batch that one member
-/// has entered can hold back the batches of other sets on this member's device, until the members have exchanged their
-/// proposals. Until then, no other member may be blocked in a wait for a device. This cannot happen if the set's last
-/// batch was done as soon as its work was launched. After any other batch, the members meet.
+/// When a member has entered a batch, this batch can hold back the batches of other sets on the member's device, until
+/// the members have exchanged their proposals. Until then, no other member may be blocked in a wait for a device. No
+/// member can be blocked if the set's last batch was done as soon as its work was launched. After any other batch, the
+/// members therefore wait for each other ("meet") before they enter the next one.
 ///
 /// Threads: one at a time.
 class OrderTask final : public Task {
 public:
-    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` identifies this rank's entry in
-    /// `sets`: it is the field `owner` of the entry (NcclSets::Use).
+    /// `host` is the set's communicator for the CPU, and must outlive the task. `use` is the field `owner` of this
+    /// rank's entry in `sets` (NcclSets::Use).
     OrderTask(std::shared_ptr<LaunchOrder> order, std::shared_ptr<NcclSets> sets, const void* use, Communicator& host,
               int device, std::int32_t set)
         : order_(std::move(order)), sets_(std::move(sets)), use_(use), host_(host), device_(device), set_(set) {}
@@ -55,7 +55,7 @@ public:
     [[nodiscard]] LaunchPhase phase() const {
         return phase_ == Phase::waiting ? LaunchPhase::waits_for_set : LaunchPhase::agrees_on_order;
     }
-    /// In LaunchPhase::waits_for_set: the set whose batch goes first.
+    /// The process set whose batch goes first. Valid if phase() is LaunchPhase::waits_for_set.
     [[nodiscard]] std::int32_t awaited_set() const { return awaited_set_; }
 
 private:
@@ -75,7 +75,7 @@ private:
     bool has_order_ = false;
     Phase phase_ = Phase::idle;
     std::int32_t awaited_set_ = -1;
-    // the exchange of numbers: this member's number, and the highest number of all members
+    // input and output of the exchange: this member's number, and the highest number of all members
     std::uint64_t own_ = 0;
     std::uint64_t highest_ = 0;
     Segment segment_;

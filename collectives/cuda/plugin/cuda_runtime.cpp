@@ -45,7 +45,7 @@ Result<std::shared_ptr<const LoadedNccl>> CudaDeviceRuntime::nccl() {
             const LoadedNccl& used = *nccl_->value();
             note(fmt::format("GPUs use NCCL {} ('{}')", name_of_nccl_version(used.version), used.path));
             if (parts_.warn && !used.notice.empty()) {
-                parts_.warn(used.notice);  // a user must see this without a change of the log level
+                parts_.warn(used.notice);  // a warning, so that the user sees it at the default log level
             }
         } else {
             nccl_.emplace(loaded.status());
@@ -57,7 +57,8 @@ Result<std::shared_ptr<const LoadedNccl>> CudaDeviceRuntime::nccl() {
 void CudaDeviceRuntime::prepare_nccl_id() {
     const auto loaded = nccl();
     NcclUniqueId id{};
-    // If this fails, the communicator tries it again, and its offer says why it failed.
+    // If there is no identifier, the communicator itself asks NCCL for one. If that fails, the communicator's offer
+    // says why.
     if (loaded.is_ok() && loaded.value()->api.get_unique_id(&id) == kNcclSuccess) {
         const std::scoped_lock lock(ids_mutex_);
         ids_.push_back(id);
@@ -81,9 +82,9 @@ Result<DeviceEventPtr> CudaDeviceRuntime::record(DeviceStream stream) {
     auto* const cuda_stream = static_cast<CudaStream>(stream.stream);
     Device& device = found.value()->device();
     RUEDA_RETURN_IF_FAILED(device.check_not_capturing(cuda_stream, "start an operation"));
-    // At the first operation, the program's thread waits here for the driver's compiler. The thread that drives
-    // progress must not wait for so long, because it notices the death of other ranks. If the kernels cannot be
-    // compiled, the operations work without kernels.
+    // The first operation on a device compiles the kernels here, in the program's thread. This can take seconds. The
+    // thread that drives progress must not wait for so long, because it notices the death of other ranks. If the
+    // kernels cannot be compiled, the operations work without kernels.
     static_cast<void>(device.kernels().load([this](const std::string& text) { note(text); }));
     return device.record(cuda_stream);
 }

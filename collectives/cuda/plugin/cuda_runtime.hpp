@@ -31,8 +31,7 @@ class CudaDeviceRuntime final : public DeviceRuntime {
 public:
     struct Parts {
         CudaApi cuda;
-        /// The runtime calls this function once: in open_nccl(), or when it makes the first communicator that may use
-        /// NCCL.
+        /// Opens NCCL. The runtime calls load_nccl() at most once: in open_nccl(), or later, when it first needs NCCL.
         std::function<Result<LoadedNccl>()> load_nccl;
         std::function<void(const std::string& text)> note{};
         std::function<void(const std::string& text)> warn{};
@@ -61,10 +60,10 @@ public:
 private:
     /// Returns the device, together with the objects that all process sets on this device share.
     [[nodiscard]] Result<std::shared_ptr<StagingDevice>> device(int ordinal);
-    /// Returns what all process sets on the device share for CUDA IPC.
+    /// Returns the object for CUDA IPC that all process sets on the device share.
     [[nodiscard]] std::shared_ptr<IpcDevice> ipc_device(const StagingDevice& device);
     [[nodiscard]] Result<std::shared_ptr<const LoadedNccl>> nccl();
-    /// Returns an identifier of prepare_nccl_id(), and forgets it.
+    /// Takes one of the identifiers that prepare_nccl_id() got from NCCL. Returns nothing if there is none left.
     [[nodiscard]] std::optional<NcclUniqueId> take_nccl_id();
     void note(const std::string& text) const;
 
@@ -80,7 +79,7 @@ private:
     std::mutex nccl_mutex_;
     std::optional<Result<std::shared_ptr<const LoadedNccl>>> nccl_;
     std::mutex ids_mutex_;           // guards `ids_`; a thread that holds it calls nothing of NCCL
-    std::vector<NcclUniqueId> ids_;  ///< the identifiers of prepare_nccl_id() that no communicator has taken
+    std::vector<NcclUniqueId> ids_;  ///< identifiers from prepare_nccl_id() that no communicator has taken yet
 };
 
 /// Opens the driver. This is CudaPlugin::open.

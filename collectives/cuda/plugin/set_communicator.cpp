@@ -14,8 +14,8 @@ namespace {
 
 static_assert(kMostIpcMembers <= ops::cuda::kMostSources, "one kernel reads the memory of all members");
 
-/// An event that is reached when the work in two streams is done. Its times are the times of `measured`, which may be
-/// null.
+/// An event that is reached when two other events are reached. It returns the times of a third event, `measured`, which
+/// may be null.
 class BothEvents final : public DeviceEvent {
 public:
     BothEvents(DeviceEventPtr one, DeviceEventPtr other, DeviceEventPtr measured)
@@ -163,8 +163,8 @@ DeviceCommunicator::Offer SetCommunicator::offer() {
     if (parts_.nccl != nullptr) {
         parts_.nccl->describe(own);
         if (set_.members > 1 && own.refusal.empty()) {
-            // If another set kept this set from using NCCL before (may_change_), the offer says that there are other
-            // sets, even if no other set uses NCCL now.
+            // If `may_change_` is true, another set has kept this set from using NCCL. The offer then says that there
+            // are other sets, even if no other set uses NCCL now.
             const auto others = parts_.sets->add(
                 {.owner = this, .set = set_.id, .rank = rank_of(set_, set_.member), .device = device.ordinal()},
                 set_.expects_other_sets || may_change_);
@@ -204,7 +204,7 @@ Status SetCommunicator::connect(std::span<const Offer> offers) {
     return {};
 }
 
-/// This is a warning, because several ranks on one device are an experimental feature of NCCL.
+/// The line is a warning if ranks share a device, because NCCL calls this feature experimental.
 void SetCommunicator::say_nccl(const Decision& decision) const {
     const auto& line = decision.shares_devices ? parts_.warn : parts_.note;
     if (line && set_.member == 0) {
@@ -217,8 +217,8 @@ void SetCommunicator::say_nccl(const Decision& decision) const {
     }
 }
 
-/// Writes one line for the whole job, because all members have the same reason. If the setting asks for CUDA IPC, the
-/// line also says why CUDA IPC is not used.
+/// Logs how tensors move if NCCL is not used. Only the first member writes the line, because all members have the same
+/// reason. If the setting asks for CUDA IPC and the members cannot use it, the line also says why.
 void SetCommunicator::say(const Decision& decision) const {
     const bool is_wanted = set_.path == DevicePath::host || (set_.path == DevicePath::ipc && decision.uses_ipc);
     const auto& line = is_wanted ? parts_.note : parts_.warn;
@@ -237,8 +237,8 @@ void SetCommunicator::say(const Decision& decision) const {
                      says_ipc ? ", and CUDA IPC cannot be used: " : "", says_ipc ? decision.ipc_refusal : ""));
 }
 
-/// Warns, once, if the members cannot share memory. connect() cannot do this, because the members learn only at the
-/// first large batch that they cannot share memory.
+/// Warns, once, if the members cannot share memory. connect() cannot write this warning, because the members find this
+/// out only at the first large batch.
 void SetCommunicator::say_refusal() {
     if (!ipc_ || has_said_refusal_ || ipc_->refusal().reason.empty()) {
         return;
@@ -274,8 +274,8 @@ bool SetCommunicator::is_time_for_offers(const DeviceBatch& batch) {
     return may_change_ && !batch.segments.empty() && ++batches_ % parts_.order_interval == 0;
 }
 
-/// Begins an allgather of new offers (what each member tells the others about its device and its NCCL), as the engine
-/// did before the first batch.
+/// Begins an allgather of new offers (what each member tells the others about its device and its NCCL), like the
+/// exchange that the engine makes before the first batch.
 void SetCommunicator::begin_offers(const DeviceBatch& batch) {
     joining_ = batch;
     offers_.own.assign(1, offer());
@@ -343,16 +343,15 @@ void SetCommunicator::start_parts(const DeviceBatch& batch) {
     task_.ipc_ = nullptr;
     task_.staged_ = staged_took_part_ ? &staged_ : nullptr;
     task_.is_ordering_ = nccl != nullptr && begin_order(batch);
-    // The members do not wait for each other before a batch without tensors, so after such a batch they may still be at
-    // different batches.
+    // A batch without tensors does not make the members wait for each other, so it does not reset `may_lag_`.
     may_lag_ = staged_took_part_ || (may_lag_ && batch.segments.empty());
 }
 
 /// Begins to give the batch a place in the order of all process sets, or to ask the other members whether it needs a
-/// place. Returns whether the batch must wait until this is done. A batch without tensors need not wait, because NCCL
-/// has nothing to do for it. If a part of the batch is staged (moved through the host's memory), this member has just
-/// allocated pinned memory, and the driver may have made it wait for the device. Therefore the members wait for each
-/// other before such a batch, too.
+/// place. Returns whether a task was begun for which the batch must wait. A batch without tensors need not wait,
+/// because NCCL has nothing to do for it. If a part of the batch is staged (moved through the host's memory), this
+/// member has just allocated pinned memory. The driver may have made it wait for the device meanwhile, so the members
+/// wait for each other before such a batch.
 bool SetCommunicator::begin_order(const DeviceBatch& batch) {
     using First = OrderTask::First;
     if (set_.members == 1 || batch.segments.empty()) {
@@ -382,8 +381,8 @@ LaunchPhase SetCommunicator::launch_phase() const {
     return task_.nccl_ != nullptr ? parts_.nccl->launch_phase() : staged_.phase();
 }
 
-/// If NCCL moved a part of the batch, the result names NCCL, even if other tensors moved through the host's memory. The
-/// reason: the host has already done its part of the work for those tensors.
+/// If NCCL moved a part of the batch, returns NCCL's call, even if other tensors moved through the host's memory. For
+/// those tensors, the host has already done its part, and only copies remain.
 DeviceCall SetCommunicator::last_call() const {
     if (nccl_took_part_) {
         return parts_.nccl->last_call();
@@ -391,10 +390,10 @@ DeviceCall SetCommunicator::last_call() const {
     return ipc_took_part_ ? DeviceCall::peer_kernels : DeviceCall::copies;
 }
 
-/// Returns an event that comes after the work of the last batch and of all earlier batches. The earlier batches matter:
-/// the tensors of a group can be in several batches, and the caller waits only for the last one. NCCL, CUDA IPC and
-/// `staged_` each have a stream of their own. A stream that has no work of the last batch may still have work of an
-/// earlier batch, so the event covers all three streams.
+/// Returns an event that comes after the work of the last batch and of all earlier batches. The tensors of a group can
+/// be in several batches, and the caller waits only for the event of the last batch. NCCL, CUDA IPC and `staged_` each
+/// have a stream of their own. A stream that has no work of the last batch may still have work of an earlier batch, so
+/// the event covers all three streams.
 DeviceEventPtr SetCommunicator::end() {
     say_refusal();
     const DeviceEventPtr nccl = uses_nccl_ ? parts_.nccl->end() : nullptr;

@@ -109,13 +109,13 @@ private:
         [[nodiscard]] StepResult step_ipc();
 
         SetCommunicator& owner_;
-        bool is_joining_ = false;  // whether the members exchange offers again, or connect
+        bool is_joining_ = false;  // whether the exchange of new offers, or the connecting after it, is in progress
         // Whether the task that gives the batch a place in the launch order is still in progress.
         bool is_ordering_ = false;
         Task* nccl_ = nullptr;          // null when it is done
         IpcTask* ipc_ = nullptr;        // null when it is done
         StagedTask* staged_ = nullptr;  // null when it is done
-        DeviceBatch batch_{};           // if the members cannot share memory, `staged_` moves this batch
+        DeviceBatch batch_{};           // the batch for `staged_`, if the members find that they cannot share memory
     };
     /// The exchange of new offers, in the task of a later batch (see kOrderInterval).
     struct OfferExchange {

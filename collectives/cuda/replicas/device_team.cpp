@@ -13,8 +13,8 @@
 namespace rueda::collectives::cuda {
 namespace {
 
-/// Parts and slots begin at multiples of this size: full speed of the kernels needs 16 bytes, and a GPU moves its
-/// memory in lines of at most 128 bytes.
+/// Parts and slots begin at multiples of this number of bytes. The kernels need multiples of 16 for full speed, and a
+/// GPU moves its memory in lines of at most 128 bytes.
 constexpr std::size_t kTeamAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kTeamAlignment - 1) / kTeamAlignment * kTeamAlignment; }
@@ -230,7 +230,7 @@ Status CudaDeviceTeam::sum_part(const TeamTensor& tensor, std::size_t number, Te
     return number == 0 ? Status() : copy(home, tensor.replicas[0] + own.begin, homes_.front(), sum, home, own.bytes);
 }
 
-/// Puts a copy into the stream of the home (the device with replicas) `on`.
+/// Puts a copy into the stream of `on`, a home (a device with replicas).
 Status CudaDeviceTeam::copy(const Home& on, std::byte* to, const Home& to_home, const std::byte* from,
                             const Home& from_home, std::size_t bytes) {
     const CudaApi& api = on.device->api();
@@ -299,8 +299,8 @@ Status CudaDeviceTeam::exchange_parts(const TeamTensor& tensor) {
     RUEDA_RETURN_IF_FAILED(others_wait_for_first());
     for (std::size_t to = 1; to < homes_.size(); ++to) {
         for (std::size_t step = 1; step < homes_.size(); ++step) {
-            const std::size_t from = (to + step) % homes_.size();  // each home begins with another source, to spread
-                                                                   // the load
+            const std::size_t from = (to + step) % homes_.size();  // every home begins with a different source, to
+                                                                   // spread the load
             if (const TeamPart each = part(tensor, from); each.bytes > 0) {
                 RUEDA_RETURN_IF_FAILED(copy(homes_[to], tensor.replicas[homes_[to].first()] + each.begin, homes_[to],
                                             tensor.replicas[homes_[from].first()] + each.begin, homes_[from],
@@ -316,7 +316,8 @@ Status CudaDeviceTeam::copy_within_homes(const TeamTensor& tensor) {
         const std::byte* const from = tensor.replicas[home.first()];
         for (const std::size_t replica : std::span(home.replicas).subspan(1)) {
             std::byte* const to = tensor.replicas[replica];
-            if (to != from) {  // equal if the replicas on this device share their parameters
+            // Replicas on one device can share their parameters. Then there is nothing to copy.
+            if (to != from) {
                 RUEDA_RETURN_IF_FAILED(copy(home, to, home, from, home, tensor.bytes()));
             }
         }
@@ -329,8 +330,8 @@ Status CudaDeviceTeam::join() {
     for (std::vector<DeviceEventPtr>& each : ready_) {
         std::fill(each.begin(), each.end(), nullptr);
     }
-    // The memory of a replica may be in use in the stream of any home, so each replica waits for all homes. The other
-    // replicas wait even after a failure, because they must not use memory that the team still uses.
+    // The memory of a replica may be in use in the stream of any home, so each replica waits for all homes. If this
+    // fails for one replica, the other replicas must still wait, because the team may still use their memory.
     Status first = first_waits_for_others();
     auto end = homes_.front().device->record(homes_.front().stream);
     RUEDA_RETURN_IF_FAILED(end.status());

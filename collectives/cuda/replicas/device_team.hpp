@@ -28,8 +28,8 @@ struct TeamPart {
 [[nodiscard]] TeamPart team_part(std::size_t tensor_bytes, std::size_t home, std::size_t homes,
                                  std::size_t divided_bytes);
 
-/// See DeviceTeam. A *home* is a device with at least one replica, and the team's stream there. The stream is
-/// StagingDevice::Stream::replicas, so all teams of a process share it.
+/// See DeviceTeam. A *home* is a device with at least one replica, together with the team's stream on this device. The
+/// stream is StagingDevice::Stream::replicas, so all teams of a process share it.
 ///
 /// The driver copies the parts of other devices' tensors into scratch memory, and a kernel adds them up there. Kernels
 /// do not read the memory of other devices, because this does not always work. If a program allocates memory with the
@@ -40,7 +40,8 @@ public:
     /// Tensors of at least this size are divided among the devices. docs/design/0027-replicas.md has the reason.
     static constexpr std::size_t kDividedBytes = std::size_t{8} << 20;
 
-    /// `devices` has the device of each replica. All of them have kernels. `note` gets lines for the log.
+    /// `devices` has the device of each replica. All these devices must have kernels. `note` is called with lines for
+    /// the log.
     [[nodiscard]] static Result<std::unique_ptr<DeviceTeam>> make(
         DeviceTeamPlan plan, std::span<const std::shared_ptr<StagingDevice>> devices,
         std::shared_ptr<ProgramMemory> memory, const std::function<void(const std::string& text)>& note,
@@ -91,11 +92,11 @@ private:
     std::vector<Home> homes_;           // the devices with replicas; the first one has replica 0
     std::vector<std::size_t> home_of_;  // for each replica: the index in `homes_` of its device
 
-    /// Guards `ready_`. A thread also holds this mutex while it puts work into the streams, because the copies into the
-    /// scratch memory, the kernel and the copy of its result belong together. Such a thread takes only the locks of the
-    /// driver and of Device.
+    /// Guards `ready_`. A thread also holds this mutex while it puts work into the streams. No other thread's work may
+    /// come between the copies into the scratch memory, the kernel, and the copy of the kernel's result. While a thread
+    /// holds this mutex, it takes only the locks of the driver and of Device.
     std::mutex mutex_;
-    std::vector<std::vector<DeviceEventPtr>> ready_;  // [tensor][replica]; null: the replica is not ready
+    std::vector<std::vector<DeviceEventPtr>> ready_;  // [tensor][replica]; null if the replica is not ready
 };
 
 }  // namespace rueda::collectives::cuda

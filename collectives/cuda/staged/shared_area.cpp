@@ -69,8 +69,8 @@ bool SharedArea::unpin() const noexcept {
     return scope.error() == kCudaSuccess && device.api().host_unregister(own_) == kCudaSuccess;
 }
 
-/// If there is not enough memory, or if the driver cannot pin it, the pieces go through the pinned memory of the
-/// device.
+/// If there is not enough memory for an area, or if the driver cannot pin it, this member has no area. The pieces then
+/// go through the pinned memory of StagingDevice.
 void SharedArea::allocate() {
     if (std::exchange(was_asked_, true)) {
         return;
@@ -85,8 +85,8 @@ void SharedArea::allocate() {
     }
     own_ = block.value().memory;
     place_ = block.value().offset + 1;
-    // A relaxed store is enough: the members exchange the places of their areas only after this store, so all members
-    // see the value.
+    // A relaxed store is enough. The members tell each other the places of their areas after this store, and read a
+    // counter only when they know its place.
     header_of(own_).copied_in.store(0, std::memory_order_relaxed);
 }
 

@@ -29,14 +29,14 @@ class SharedArea {
 public:
     SharedArea(std::shared_ptr<StagingDevice> device, std::shared_ptr<SharedMemory> memory, std::uint32_t member,
                std::uint32_t members, std::size_t block_bytes, std::size_t blocks);
-    /// Gives the memory back if leave_to_process() was not called.
+    /// Frees the area's memory, unless leave_to_process() was called.
     ~SharedArea();
     SharedArea(const SharedArea&) = delete;
     SharedArea& operator=(const SharedArea&) = delete;
 
     /// Allocates this member's area, once. If this member cannot have an area, own_place() returns 0.
     void allocate();
-    /// Returns where this member's area is. The other members need this number for connect().
+    /// Returns where this member's area is, as a number. connect() needs the numbers of all members.
     [[nodiscard]] std::uint64_t own_place() const { return place_; }
     /// Takes the results of own_place() of all members. These numbers come from other processes, so they are checked.
     void connect(std::span<const std::uint64_t> places);

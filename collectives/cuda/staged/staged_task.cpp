@@ -56,8 +56,8 @@ StepResult StagedTask::step() {
 }
 
 LaunchPhase StagedTask::phase() const {
-    // In the first batch, the members first exchange where their areas are. Only then does the batch look at its
-    // inputs.
+    // In the first batch, the members first tell each other where their areas are (`inner_` is then not null). The task
+    // checks its inputs only after this exchange.
     if (inner_ == nullptr && !ready_.were_done()) {
         return LaunchPhase::waits_for_inputs;
     }
@@ -95,8 +95,8 @@ StepResult StagedTask::step_inner() {
     return result;
 }
 
-/// Tells the members where their areas are, before the first batch. All members have this batch, so all of them
-/// exchange the places here.
+/// Lets the members tell each other where their areas are. This is the first part of the first batch. Every member has
+/// this batch, so every member takes part in the exchange.
 Result<StepResult> StagedTask::connect_area() {
     if (inner_ == nullptr) {
         area_->allocate();
@@ -305,15 +305,15 @@ Result<StepResult> StagedTask::work_on_cpu() {
     return StepResult::advanced;
 }
 
-/// Whether the CPU may work on the first piece. A reduction in place needs the inputs of all members in their blocks;
-/// other pieces need not wait.
+/// Whether the CPU may work on the first piece in `stages_`. If the CPU reduces this piece in place, all members must
+/// first have copied their inputs to their blocks. Other pieces need not wait.
 bool StagedTask::are_members_ready() {
     const std::uint64_t number = stages_.front().number;
     if (number == 0) {
         return true;
     }
     if (!waits_for_members_) {
-        area_->publish(number);  // this member publishes a piece only once, because the other members read the counter
+        area_->publish(number);  // once for each piece, because the other members keep reading the counter
     }
     waits_for_members_ = !area_->is_ready(number);
     return !waits_for_members_;
@@ -411,8 +411,8 @@ bool StagedTask::wait_for_copies() noexcept {
 
 StagedTask::~StagedTask() {
     end_reservation();
-    // If this member waits for the other members, one of them may already write to this member's block. So the memory
-    // is not reused in this case.
+    // While this member waits for the other members, one of them may already write to this member's block. In this
+    // case, the memory is not reused.
     if (!wait_for_copies() || inner_ != nullptr || waits_for_members_ || !failure_.is_ok()) {
         if (area_ != nullptr) {
             area_->leave_to_process();

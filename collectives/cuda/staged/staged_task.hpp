@@ -31,8 +31,8 @@ namespace rueda::collectives::cuda {
 /// - "returned": the device has done these copies, and another piece can use the block.
 ///
 /// While the CPU works on one piece, the device copies the next pieces in and earlier pieces out. The task is done when
-/// all copies out are in their stream, with an event behind them. So the GPU never waits for another member, and
-/// batches of several process sets cannot block each other, whatever their order on each rank is.
+/// the last copy out is in its stream, with an event behind it. The GPU never waits for another member. Batches of
+/// several process sets therefore cannot block each other, whatever their order on each rank is.
 ///
 /// The host asks the driver whether events were reached, and never waits for them. The copies begin only when the
 /// tensors' ready events are reached. After an abort, the device therefore has at most a few copies to do, and no work
@@ -45,7 +45,8 @@ public:
     /// out. A piece that is larger than the task's `piece_bytes` is in progress only while no other piece is.
     static constexpr std::size_t kBlocks = 4;
     /// The size of a piece. At this size, copies between an H200 and pinned memory reach 80 % of their bandwidth, and
-    /// the CPU's work on a piece still begins early. Measured: 313 µs for 16 MiB, 28 µs for 1 MiB.
+    /// the CPU's work on a piece still begins early. A measured copy of 16 MiB took 313 µs, and one of 1 MiB took 28
+    /// µs.
     static constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
     /// How long the destructor of a task waits for copies that the device has not done.
     static constexpr std::chrono::milliseconds kEndLimit{1000};
@@ -58,8 +59,8 @@ public:
     /// all members can pin shared memory, allreduces go through memory that all members share.
     StagedTask(std::shared_ptr<StagingDevice> device, Communicator& host, std::uint32_t member, std::uint32_t members,
                std::size_t piece_bytes, std::shared_ptr<SharedMemory> shared = nullptr);
-    /// Waits until the device has done the task's copies, at most for kEndLimit. If it has not, or if the CPU's
-    /// operation has not ended, the pinned memory stays allocated until the process ends.
+    /// Waits until the device has done the task's copies, at most for kEndLimit. If the copies or the CPU's operation
+    /// have not ended by then, the pinned memory stays allocated until the process ends.
     ~StagedTask() override;
     StagedTask(const StagedTask&) = delete;
     StagedTask& operator=(const StagedTask&) = delete;
@@ -69,7 +70,7 @@ public:
     void begin(const DeviceBatch& batch);
     /// Takes all blocks of the batch now, so that no step allocates pinned memory. Call this before the first step if
     /// the device will have work of this batch that waits for other members. The driver may let an allocation wait for
-    /// such work, and if a member died meanwhile, nobody would notice its death.
+    /// such work. If a member died meanwhile, the waiting thread would not notice its death.
     void reserve();
     StepResult step() override;
     /// The chunks of the piece that is on the CPU.
@@ -83,12 +84,12 @@ public:
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
 
 private:
-    using Direction = StagingDevice::Stream;  // of these values, only to_host and to_device are used
+    using Direction = StagingDevice::Stream;  // only the values to_host and to_device
     /// A piece that is being copied in, or that is on the CPU.
     struct Stage {
         PinnedBlock block{};
         DeviceEventPtr copied_in{};  // null if the piece has no input on this member
-        std::uint64_t number = 0;    // the piece's number in the shared area; 0: the block is not in the area
+        std::uint64_t number = 0;    // the piece's number in the shared area; 0 if the block is not there
     };
     /// A block whose piece is being copied out.
     struct Leaving {
@@ -133,16 +134,16 @@ private:
     ReadyEvents ready_;
     std::size_t copied_in_ = 0;  // the number of pieces whose copies to the host are in their stream
     std::size_t on_cpu_ = 0;     // the number of pieces that the CPU has done
-    std::deque<Stage> stages_;   // the pieces whose numbers are at least `on_cpu_` and below `copied_in_`
+    std::deque<Stage> stages_;   // the pieces `on_cpu_` to `copied_in_ - 1`
     std::deque<Leaving> leaving_;
     std::vector<PinnedBlock> reserved_;  // the blocks that the batch reserved and that are not in use
     bool is_reserved_ = false;           // whether reserve() was called for the batch
-    Task* inner_ = nullptr;              // the CPU's task for the first piece in the list of stages
+    Task* inner_ = nullptr;              // the task of `host_` in progress, or null
     bool is_done_ = true;
-    // the batch of the CPU's communicator
+    // the batch that is given to `host_`, the communicator for the CPU
     std::vector<Segment> segments_;
     std::vector<Location> locations_;
-    // the exchange of the areas' places, in the order of the members
+    // the exchange in which the members tell each other where their areas are; vectors are indexed by member
     std::uint64_t own_place_ = 0;
     std::vector<std::uint64_t> places_;
     std::vector<std::int64_t> ones_;

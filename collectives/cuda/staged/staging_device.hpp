@@ -28,9 +28,9 @@ struct PinnedBlock {
 ///
 /// The copies do not use Device::stream(), because NCCL puts work into that stream from a thread of its own, and NCCL's
 /// kernels wait for other ranks. The copies in the streams `to_host` and `to_device` wait for nothing but earlier
-/// copies. With a stream for each direction, a copy to the host and one to the device run at the same time. A copy that
-/// waits for the program's work has a third stream, so that it does not stop the others. A fourth stream has the work
-/// of teams of replicas (DeviceTeam), which also waits for the program's work.
+/// copies. With a stream for each direction, a copy to the host and one to the device run at the same time. The stream
+/// `after_events` has copies that wait for the program's work, so that they do not hold up the other copies. The stream
+/// `replicas` has the work of teams of replicas (DeviceTeam), which also waits for the program's work.
 ///
 /// Pinned memory is never freed, because the driver may wait for all work of the device when memory is freed. A block
 /// that is given back is used again. The sizes of blocks are powers of two. If operations run one after the other and

@@ -73,8 +73,8 @@ Status StagingPlanner::plan() {
     return failure(ErrorCode::internal, "the operation {} moves no tensors on GPUs", name_of(batch_.operation));
 }
 
-/// Adds the part to the last piece, or to a new one. A batch for the CPU can have several tensors only if it is an
-/// allreduce. Either all tensors of the batch use Adasum, or none.
+/// Adds the part to the last piece, or to a new one. A piece becomes one batch of the CPU's communicator. Only an
+/// allreduce may have several tensors in a batch, and such a batch must not mix Adasum with other reductions.
 void StagingPlanner::add(StagedPart part, bool in_new_piece) {
     if (in_new_piece || plan_.pieces.empty()) {
         plan_.pieces.push_back({.first = plan_.parts.size()});
@@ -138,7 +138,7 @@ StagedPart StagingPlanner::part_of(std::size_t tensor, std::uint64_t first, std:
             part.has_input = true;
             part.has_output = is_root;
             break;
-        default:  // an allreduce; a member that has called join() has neither input nor output
+        default:  // allreduce; after join(), a member has no input and no output
             part.device_input = input;
             part.device_output = output;
             part.has_input = input != nullptr;

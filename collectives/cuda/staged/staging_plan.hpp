@@ -28,7 +28,7 @@ struct StagedPart {
     std::size_t input_bytes = 0;
     std::size_t output_bytes = 0;
     std::size_t input_offset = 0;   ///< in the piece's block
-    std::size_t output_offset = 0;  ///< equal to input_offset if the CPU works in place
+    std::size_t output_offset = 0;  ///< in the piece's block; the same as `input_offset` if the CPU works in place
     bool has_input = false;         ///< whether the CPU's operation gets an input on this member
     bool has_output = false;        ///< whether the CPU's operation gets memory for an output on this member
 };

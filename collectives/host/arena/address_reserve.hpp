@@ -25,8 +25,8 @@ public:
     /// the object keeps no addresses, or too few.
     [[nodiscard]] std::byte* take(std::uint64_t bytes);
     /// Unmaps [address, address + bytes), which the caller owned, and keeps the addresses. If the object already keeps
-    /// addresses, it keeps only the larger of the two ranges. If the process has a limit on its address space, it keeps
-    /// nothing, because reserved addresses count towards this limit.
+    /// addresses, it keeps only the larger of the two ranges. If the process has a limit on its address space, this
+    /// function keeps no addresses, because reserved addresses count towards this limit.
     void give(std::byte* address, std::uint64_t bytes);
 
 private:

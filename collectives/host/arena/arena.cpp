@@ -51,7 +51,8 @@ ino_t inode_of(int fd) {
 }
 #endif
 
-/// Maps the first `bytes` bytes of the file. `addresses` may be null: then the kernel chooses the address.
+/// Maps the first `bytes` bytes of the file. The address comes from `addresses`. If this is null or has no suitable
+/// addresses, the kernel chooses the address.
 std::byte* map_memory(int fd, std::uint64_t bytes, AddressReserve* addresses) {
 #if defined(RUEDA_ONE_MAPPING)
     addresses = nullptr;
@@ -241,8 +242,8 @@ void Arena::detach_head() {
         // All ranks get the state `left`: from now on, the end of another rank is no failure for this process.
         to.state.store(static_cast<std::uint32_t>(base::RankState::left), std::memory_order_relaxed);
     }
-    // UCX replaces the C library's mremap() by a function that drops the new address, so that the block would move to
-    // the address 0 (seen with UCX 1.13.1). Therefore this function makes the system call directly.
+    // The system call is made directly, because UCX replaces the C library's mremap(). UCX's function ignores the new
+    // address, so the block would move to the address 0 (seen with UCX 1.13.1).
     constexpr int kReplace = MREMAP_MAYMOVE | MREMAP_FIXED;
     if (::syscall(SYS_mremap, own, bytes, bytes, kReplace, head_) == -1) {
         munmap(own, bytes);

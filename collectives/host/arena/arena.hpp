@@ -18,7 +18,8 @@
 
 namespace rueda::collectives {
 
-/// The sizes of the parts of an arena, the memory that the ranks of a host share. All these ranks have the same sizes.
+/// The sizes of the parts of an arena, the memory that the ranks of a host share. All ranks of the host must use the
+/// same sizes.
 struct ArenaPlan {
     std::uint32_t members = 1;
     std::uint64_t negotiation_bytes = 0;
@@ -26,9 +27,10 @@ struct ArenaPlan {
     std::uint32_t cells_per_rank = 4;
     std::uint64_t resident_bytes = 0;  ///< address space for the tensors of each rank; only tensors that were allocated
                                        ///< use memory
-    std::uint64_t ring_bytes = 0;      ///< bytes for messages in one direction between two ranks (MessageRegion); 0: no
-                                       ///< messages
-    std::uint64_t stream_from = 4 << 20;  ///< outputs of this number of bytes and more are written past the caches
+    std::uint64_t ring_bytes = 0;      ///< bytes for messages in one direction between two ranks (MessageRegion); 0 if
+                                       ///< there are no messages
+    std::uint64_t stream_from = 4 << 20;  ///< outputs of at least this number of bytes are written with stores that
+                                          ///< bypass the caches
     bool has_recorder = false;  ///< whether the shared memory contains the ranks' flight recorders (what each rank did
                                 ///< last)
 
@@ -99,22 +101,23 @@ public:
         std::uint64_t bytes = 0;
     };
     /// Unmaps everything except the ranges in `kept`, which must be in ascending order. Call this function once, at the
-    /// end of a job that was not aborted. Late threads may still read and write the job's control block. So this
-    /// function replaces the control block by a private block, in which all ranks have left. The caller ensures that no
-    /// thread uses any other part of the arena (docs/design/0001-negotiation.md, "After the end"). Under
-    /// ThreadSanitizer nothing is unmapped, because the ranks share one mapping.
+    /// end of a job that was not aborted. Other threads may still read and write the job's control block after this
+    /// call. So this function replaces the control block by a private block, in which all ranks have left. The caller
+    /// ensures that no thread uses any other part of the arena (docs/design/0001-negotiation.md, "After the end").
+    /// Under ThreadSanitizer nothing is unmapped, because the ranks share one mapping.
     void release(std::span<const Pages> kept);
     /// Unmaps some of the pages that release() kept. Before release(), this function does nothing. Threads: any thread,
     /// but only one at a time.
     void release_kept(Pages pages);
-    /// Keeps the pages mapped until the process ends, because a device may still use them: they are pinned by the
-    /// driver. So no other memory of this process gets their addresses. Threads: one at a time, before the destructor.
+    /// Keeps the pages mapped until the process ends. Call this for pages that the driver has pinned, because a device
+    /// may still use them. If they were unmapped, other memory of this process could get their addresses. Threads: one
+    /// at a time, before the destructor.
     void keep_mapped(Pages pages) noexcept;
 
     [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
     [[nodiscard]] std::uint32_t rank() const { return rank_; }
     /// The descriptor of the memory, or -1 after close_descriptor(). The memory stays mapped after the descriptor is
-    /// closed. Threads: whoever calls close_descriptor() ensures that no other thread uses the descriptor.
+    /// closed. Threads: the caller of close_descriptor() ensures that no other thread uses the descriptor.
     [[nodiscard]] int descriptor() const { return memory_.value(); }
     void close_descriptor() { memory_.reset(); }
     [[nodiscard]] base::ControlBlock& control() const { return *reinterpret_cast<base::ControlBlock*>(head_); }
@@ -203,7 +206,7 @@ private:
     std::byte* base_;
     bool released_ = false;
     std::vector<Pages> kept_mapped_;
-    bool keeps_everything_ = false;  ///< whether there was no memory for an element of `kept_mapped_`
+    bool keeps_everything_ = false;  ///< true if no memory was left for an element of `kept_mapped_`
     base::HostBlocks blocks_;
     std::shared_ptr<Arena> job_;  // the job's arena; null if this arena is the job's arena
     std::vector<std::uint32_t> job_members_;

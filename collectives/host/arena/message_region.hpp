@@ -13,8 +13,8 @@ namespace rueda::collectives {
 
 using RingState = MessageRingState<base::StdAtomics>;
 
-/// What other ranks of the host must know about a rank to exchange messages with it. Memory full of zeros is the
-/// initial state: no rank has written a message, and this rank has not left.
+/// The state of one rank that the other ranks of the host need to exchange messages with it. In the initial state, all
+/// bytes are 0: no rank has written a message, and this rank has not shut down.
 struct alignas(base::kCacheLine) MessageDoor {
     Doorstep<base::StdAtomics> step;
     /// 1 if this rank has shut down. The rank writes this word once, after it has written its last data for other ranks
@@ -30,7 +30,7 @@ public:
     MessageRegion(std::byte* memory, std::uint32_t members, std::uint64_t ring_bytes)
         : memory_(memory), members_(members), ring_bytes_(ring_bytes) {}
 
-    /// The number of ranks that have set `MessageDoor::gone`.
+    /// The number of ranks that have shut down (whose `MessageDoor::gone` is 1).
     [[nodiscard]] std::atomic<std::uint32_t>& departures() const {
         return *reinterpret_cast<std::atomic<std::uint32_t>*>(memory_);
     }

@@ -24,12 +24,12 @@ struct MessageRingState {
     /// line.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> written{0};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> read{0};
-    /// 1 if the writer waits for space. This word shares a cache line with `read`, because the reader checks it after
-    /// each read, and the writer rarely writes it.
+    /// 1 if the writer waits for space. The reader checks this word after each read, so the word shares a cache line
+    /// with `read`. The writer rarely changes it.
     typename Atomics::template Atomic<std::uint32_t> starved{0};
-    /// The number of the last message that the reader's rank took without answering with a frame (Frame::kAwaited). The
-    /// reader stores it, and then notifies the writer's rank. Loads and stores are seq_cst, because the writer's rank
-    /// checks this word before it sleeps.
+    /// The reader's rank confirms here that it took a message for which the sender waits (Frame::kAwaited), instead of
+    /// sending a frame back. The value is the number of the last such message. The reader stores it, and then notifies
+    /// the writer's rank. Loads and stores are seq_cst, because the writer's rank checks this word before it sleeps.
     typename Atomics::template Atomic<std::uint64_t> taken{0};
 };
 
@@ -61,9 +61,9 @@ public:
 
     [[nodiscard]] std::uint64_t largest() const { return MessageRingRecord::largest(bytes_); }
     /// Reserves space for a record of at most largest() bytes. The reader sees the record after publish(). Returns null
-    /// if there is not enough space. In this case MessageRingReader::pop() later returns true, and the reader's rank
-    /// wakes the writer's rank. Fails with Internal if the reader wrote a value to shared memory that a correct reader
-    /// never writes.
+    /// if there is not enough space. In this case, a later call of MessageRingReader::pop() returns true, and the
+    /// reader's rank then wakes the writer's rank. Fails with Internal if the reader's position in shared memory is
+    /// impossible.
     [[nodiscard]] Result<std::byte*> reserve(std::uint64_t bytes) {
         const std::uint64_t needed = MessageRingRecord::lines_of(bytes);
         const std::uint64_t rest = bytes_ - position_ % bytes_;
@@ -71,16 +71,15 @@ public:
         if (bytes_ - (position_ - read_) < filler + needed) {
             RUEDA_RETURN_IF_FAILED(look());
             if (bytes_ - (position_ - read_) < filler + needed) {
-                // Dekker's pattern (both sides write, then read); all accesses of this pattern are seq_cst. The writer
-                // first sets `starved`, then checks for space. The reader first frees space, then checks `starved`. At
-                // least one of them therefore sees the other's write.
+                // This is Dekker's pattern: both sides first write, then read, and all these accesses are seq_cst. The
+                // writer first sets `starved`, then checks for space. The reader first frees space, then checks
+                // `starved`. At least one of them therefore sees the other's write.
                 state_->starved.store(1, std::memory_order_seq_cst);
                 RUEDA_RETURN_IF_FAILED(look());
                 if (bytes_ - (position_ - read_) < filler + needed) {
                     return static_cast<std::byte*>(nullptr);
                 }
-                // If the reader still sees 1 in `starved`, it wakes a writer that does not wait, which does no harm. So
-                // a relaxed store is enough.
+                // A relaxed store is enough. If the reader still sees the 1, it only wakes the writer's rank in vain.
                 state_->starved.store(0, std::memory_order_relaxed);
             }
         }
@@ -103,8 +102,9 @@ public:
 
 private:
     Status look() {
-        // The writer may overwrite bytes that the reader has read, so this load needs acquire: the load is paired with
-        // the store in MessageRingReader::pop(). The load is seq_cst because reserve() uses it in Dekker's pattern.
+        // After this load, the writer overwrites bytes that the reader has read. The load must therefore at least
+        // acquire what the store in MessageRingReader::pop() releases. It is even seq_cst, because reserve() uses it in
+        // Dekker's pattern.
         const std::uint64_t read = state_->read.load(std::memory_order_seq_cst);
         if (read < read_ || read > position_ || read % base::kCacheLine != 0) {
             return failure(ErrorCode::internal, "a ring of messages was read up to {}, of {} that were written", read,
@@ -135,7 +135,7 @@ public:
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
     /// Returns the next record, which lies in shared memory and stays valid until pop(). Returns nothing if there is no
-    /// record. Fails with Internal if the writer wrote a value to shared memory that a correct writer never writes.
+    /// record. Fails with Internal if the shared memory contains a record that is impossible.
     [[nodiscard]] Result<std::optional<std::span<const std::byte>>> front() {
         for (;;) {
             if (position_ == written_) {
@@ -147,8 +147,8 @@ public:
             const std::uint64_t at = position_ % bytes_;
             std::uint32_t header[2];
             std::memcpy(header, memory_ + at, sizeof(header));
-            // The other process could change the header after the check. The fence makes the compiler use the checked
-            // value and not load it again.
+            // The other process could change the header in shared memory after the check below. The fence keeps the
+            // compiler from loading the header again, so the checked copy is used.
             std::atomic_signal_fence(std::memory_order_seq_cst);
             const std::uint64_t room = bytes_ - at;
             const bool filler = header[1] == MessageRingRecord::kFiller;
@@ -199,12 +199,11 @@ struct alignas(base::kCacheLine) Doorstep {
 
     /// A member calls this function after it published a message for the rank. If this function returns true, the rank
     /// may be asleep, and the caller must wake the rank. If this function returns false, the member's bit was already
-    /// set. The call that set the bit wakes the rank, and the rank has not cleared the bit yet.
+    /// set, and the rank has not cleared it yet. The caller of the knock() that set the bit wakes the rank.
     [[nodiscard]] bool knock(std::uint32_t member) {
         const std::uint64_t bit = std::uint64_t{1} << member;
-        // The load is seq_cst, so it comes after the member's publication of its message. If the load finds the bit
-        // set, the rank has yet to clear it. The rank checks the rings after it has cleared the bit, so it will find
-        // the message.
+        // The load is seq_cst, so it comes after the store that published the message. If the bit is set, the rank has
+        // not cleared it yet. The rank checks the rings after it has cleared the bit, so it will find the message.
         if ((knocks.load(std::memory_order_seq_cst) & bit) != 0) {
             return false;
         }

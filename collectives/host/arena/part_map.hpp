@@ -12,8 +12,8 @@
 namespace rueda::collectives {
 
 /// The bytes that one rank processes in an operation, with a part of each tensor. The parts lie one after the other in
-/// a virtual range of bytes. Each part begins at a multiple of a cache line. A SegmentMap, in contrast, divides the
-/// batch as a whole: the place where it cuts a tensor depends on the other tensors. Threads: plain data without
+/// a virtual range of bytes. Each part begins at a multiple of a cache line. Where a tensor is cut does not depend on
+/// the other tensors, unlike in a SegmentMap, which divides the batch as a whole. Threads: plain data without
 /// synchronisation.
 class PartMap {
 public:
@@ -21,8 +21,8 @@ public:
         std::uint32_t segment = 0;
         Range range;              ///< range within the tensor; it begins at a multiple of a cache line
         std::uint64_t begin = 0;  ///< position in the virtual range
-        std::uint64_t home = 0;   ///< the part's position in the virtual range of the original map, if choose() copied
-                                  ///< the part
+        std::uint64_t home = 0;   ///< position in the virtual range of the map from which choose() copied the part;
+                                  ///< otherwise the same as `begin`
     };
 
     void clear() {

@@ -85,7 +85,7 @@ Status ResidentHeap::deallocate(void* memory) {
         return {};
     }
     if (bytes >= kLargeBlock) {
-        // This call returns the pages to the system. When they are used again, they contain zeros.
+        // Returns the block's pages to the system. When these addresses are used again, they contain zeros.
         if (arena_->descriptor() >= 0) {
             fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset),
@@ -143,7 +143,7 @@ void ResidentHeap::release() {
             }
         }
     } catch (const std::bad_alloc&) {
-        return;  // the list of blocks that must stay mapped cannot be allocated, so everything stays mapped
+        return;  // no memory for the list of the ranges to keep, so everything stays mapped
     }
     released_ = true;
     arena_->release(kept);
@@ -231,13 +231,12 @@ void ResidentHeap::give_back(std::uint64_t offset, std::uint64_t bytes) {
 Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
     std::byte* memory = arena_->resident(arena_->rank()) + offset;
     if (bytes >= kLargeBlock && offset < touched_end_) {
-        // The pages may contain old data of small blocks. After this call they contain zeros.
+        // The pages may contain old data of small blocks. Punching a hole replaces them by zeros.
         fallocate(arena_->descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + offset), static_cast<off_t>(bytes));
     }
-    // The memory limit is checked if the block needs many new pages. A small block in a range that was used before
-    // usually has its pages already. If a large block beside it was freed, a few pages can be missing, but such a small
-    // number needs no check.
+    // Checks the memory limit if the block may need many new pages. A small block in a range that was used before needs
+    // at most a few: usually it has its pages already, except where a large block beside it was freed.
     if (bytes >= kLargeBlock || offset + bytes > touched_end_) {
         RUEDA_RETURN_IF_FAILED(base::check_memory(bytes, "resident memory"));
     }
@@ -247,8 +246,8 @@ Status ResidentHeap::populate(std::uint64_t offset, std::uint64_t bytes) {
         madvise(first_page, length, MADV_HUGEPAGE);
     }
     // madvise allocates the pages through the mapping, so they become huge pages and lie on the NUMA node of this
-    // thread. If memory is short, madvise returns an error, but a plain access would raise a signal. Before Linux 5.14,
-    // fallocate is used instead, which allocates small pages.
+    // thread. If memory is short, madvise returns an error, whereas a plain access to the memory would raise a signal.
+    // Before Linux 5.14, fallocate is used instead, which allocates small pages.
     if (madvise(first_page, length, MADV_POPULATE_WRITE) != 0) {
         const auto file_offset =
             static_cast<off_t>(arena_->resident_file_offset(arena_->rank()) + round_down(offset, kPage));

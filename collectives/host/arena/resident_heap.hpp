@@ -31,7 +31,8 @@ public:
     Result<void*> allocate(std::uint64_t bytes);
     /// Frees a block. Fails with InvalidArgument if the memory is not a block of this heap.
     Status deallocate(void* memory);
-    /// Keeps a block, which is never freed, mapped until the process ends; see Arena::keep_mapped().
+    /// Keeps a block mapped until the process ends. Call this for a block that cannot be freed; see
+    /// Arena::keep_mapped().
     void keep_mapped(void* memory) noexcept;
     /// Call this function after an abort. Other ranks may still write to this rank's memory, so the heap no longer
     /// reuses memory or returns it to the system.
@@ -42,14 +43,14 @@ public:
     /// Call this function at the end of the job. Afterwards allocate() fails with NotInitialized. The function closes
     /// the descriptor of the shared memory, which only the heap uses. Blocks in use stay valid and may be freed later.
     void end();
-    /// Call this function after end(). After quarantine() it does nothing, until end_quarantine() was called. Otherwise
-    /// it calls Arena::release() for everything except the blocks in use. When a block that is still in use is freed
-    /// later, its memory is released too.
+    /// Call this function after end(). It calls Arena::release() for everything except the blocks in use. When one of
+    /// these blocks is freed later, its memory is released too. Between quarantine() and end_quarantine(), this
+    /// function does nothing.
     void release();
 
     /// Whether `memory` must be freed by this heap's deallocate(). Before release(), this is true for every address in
-    /// this rank's region. After release(), other code may have mapped memory at these addresses, so it is true only
-    /// for blocks of this heap.
+    /// this rank's region. After release(), this is true only for blocks of this heap, because other code may have
+    /// mapped memory at the other addresses.
     [[nodiscard]] bool owns(const void* memory) const;
     /// The size of the block that begins at `memory`; 0 if no block of this heap begins there.
     [[nodiscard]] std::uint64_t block_bytes(const void* memory) const;

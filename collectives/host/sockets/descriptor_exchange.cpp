@@ -43,10 +43,10 @@ std::optional<ObjectId> id_of(int fd) {
 /// The message in which the leader of a host tells the other ranks of its host where they get the descriptor. Ranks
 /// that are not leaders send an empty offer.
 struct Offer {
-    std::int32_t fd = -1;  ///< the descriptor's number in the leader's process
+    std::int32_t fd = -1;  ///< The descriptor's number in the leader's process.
     ObjectId object;
-    std::string name;     ///< name of the socket or of the shm object; empty if the leader has neither
-    std::string problem;  ///< why there is no name; only if the name is empty
+    std::string name;     ///< The name of the socket or of the shm object. Empty if the leader has neither.
+    std::string problem;  ///< Why there is no name. Empty if there is a name.
 };
 
 Bytes encode(const Offer& offer) {
@@ -206,8 +206,8 @@ private:
             return offer.status();
         }
         fetch_given(outcome, offer.value());
-        // The server must exist until all ranks have reported their outcome. Until then, a rank may still be
-        // connecting.
+        // A rank may still connect to the server until all ranks have reported their outcome. The server must exist
+        // until then.
         return exchange_outcomes(outcome);
     }
 
@@ -260,8 +260,9 @@ private:
                  [&] { return open_by_proc(leader_pid(), offer.fd, offer.object); });
     }
 
-    /// Gives a new shared-memory object to the ranks of this host. The ranks open the object by its name. If all ranks
-    /// of this host already have the leader's first object, they keep that object, and no new object is made.
+    /// Gives a new shared-memory object to the ranks of this host, which open it by its name. If all ranks of this host
+    /// already have the object that the leader passed to share_descriptor(), they keep that object. In that case the
+    /// leader makes no new object.
     Status pass_named(Outcome& outcome) {
         const bool needed = !host_has_it_[static_cast<std::size_t>(group_.host_index)];
         NamedMemory memory;

@@ -13,14 +13,14 @@ namespace rueda::collectives {
 /// The ways in which a descriptor may be passed. They are tried in the order of the fields below. By default all ways
 /// are allowed. Tests allow a single way.
 struct DescriptorWays {
-    /// the ranks get duplicates of the descriptor; only possible if they are threads of one process
+    /// Whether the ranks may get duplicates of the descriptor. This works only if the ranks are threads of one process.
     bool same_process = true;
-    /// the leader sends the descriptor with SCM_RIGHTS over an abstract Unix socket; each side checks that the other
-    /// side belongs to the same user
+    /// Whether the leader may send the descriptor with SCM_RIGHTS over an abstract Unix socket. Each side checks that
+    /// the other side belongs to the same user.
     bool socket = true;
-    bool proc = true;  ///< the other ranks open /proc/<pid>/fd/<n> of the leader
-    bool shm = true;   ///< a new shared-memory object from shm_open; its name is removed before any rank uses
-                       ///< the memory
+    bool proc = true;  ///< Whether the other ranks may open /proc/<pid>/fd/<n> of the leader.
+    bool shm = true;   ///< Whether the leader may make a new shared-memory object with shm_open. Its name is removed
+                       ///< before any rank uses the memory.
 };
 
 /// Gives the leader's shared memory to all ranks of its host. The leader passes the descriptor of a memfd that has its

@@ -26,8 +26,8 @@ constexpr char kCarrier = 'd';
 void send_descriptor(int socket, int fd) {
     char carrier = kCarrier;
     iovec data{&carrier, 1};
-    // The send buffer of a new connection is empty, so this byte always fits. If the send fails for another reason, the
-    // failure is ignored here: this process closes the connection, and the receiver reports the closed connection.
+    // The send buffer of a new connection is empty, so the data byte always fits. If the send fails for another reason,
+    // the failure is ignored here: this process closes the connection, and the receiver reports the closed connection.
     static_cast<void>(base::send_with_descriptors(socket, {&data, 1}, {&fd, 1}));
 }
 

@@ -21,7 +21,7 @@ struct Frame {
 
 /// A connection between rank 0 and another rank. Within a host it is a Unix socket. Between hosts it is a TCP
 /// connection, on which both sides have proved that they know the secret of the job. On a TCP connection, each message
-/// ends with a code, by which the receiver notices whether the message was changed on its way
+/// ends with an authentication code. If a message was changed on its way, the receiver finds that the code is wrong
 /// (docs/design/0026-rendezvous-without-mpi.md).
 class FrameSocket {
 public:
@@ -32,11 +32,11 @@ public:
     [[nodiscard]] int fd() const { return socket_.value(); }
     [[nodiscard]] bool is_open() const { return socket_.is_open(); }
     void close() { socket_.reset(); }
-    /// The number of bytes that follow each message: the length of the code, or 0.
+    /// The length of the authentication code that follows each message, in bytes. 0 if messages have no codes.
     [[nodiscard]] std::size_t code_bytes() const { return receiving_ ? base::MessageCodes::kBytes : 0; }
-    /// Returns the code of the next message that is sent; empty if messages have no codes.
+    /// Returns the authentication code of the message that is sent next. Empty if messages have no codes.
     [[nodiscard]] Bytes code_to_send(std::span<const std::byte> header, std::span<const std::byte> body);
-    /// Fails if `code` is not the code of the next message that is received.
+    /// Fails if `code` is not the right authentication code for the message that was just received.
     [[nodiscard]] Status check_code(std::span<const std::byte> header, std::span<const std::byte> body,
                                     std::span<const std::byte> code);
 
@@ -47,7 +47,7 @@ private:
 };
 
 /// A frame that is being received, with the bytes that have arrived. Only the caller knows which rank sends the frame.
-/// Error texts are therefore predicates without a subject ("has closed …"), and the caller puts the rank in front.
+/// Error texts therefore begin without a subject ("has closed …"), and the caller puts the rank's number in front.
 /// Threads: any thread, but only one at a time.
 class FrameReceiver {
 public:

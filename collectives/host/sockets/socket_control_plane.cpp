@@ -45,9 +45,9 @@ public:
     }
     Status barrier() override { return exchange(FrameKind::barrier, 0, {}).status(); }
     Status barrier_within(std::chrono::milliseconds limit) override {
-        // The ranks call this function at the end of the job. At that time another rank may have left the job and
-        // ended, which is no failure. The interruption would treat this end as a failure, so it is switched off during
-        // the barrier.
+        // This function is called at the end of the job. By then, another rank may have left the job, and its process
+        // may have ended. This is no failure, but the interruption would report it as one. The interruption is
+        // therefore switched off during the barrier.
         const std::chrono::milliseconds usual = std::exchange(timeout_, limit);
         Interruption interruption = std::exchange(interruption_, Interruption());
         Status status = barrier();
@@ -70,8 +70,8 @@ private:
         return answer;
     }
 
-    /// Checks the arguments of a call. A rank with invalid arguments must still send a message (the failure), because
-    /// the other ranks wait for it.
+    /// Checks the arguments of a call. If they are invalid, this rank still sends a message (with the failure), because
+    /// the other ranks wait for a message.
     Status check_call(FrameKind kind, int root, std::size_t length) const {
         if (root < 0 || root >= size_) {
             return failure(ErrorCode::invalid_argument, "{}: root {} does not exist, expected 0 to {}", name_of(kind),

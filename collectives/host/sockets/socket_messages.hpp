@@ -20,8 +20,8 @@ struct Hello {
 /// The length of an encoded hello.
 inline constexpr std::size_t kHelloBytes = 20;
 [[nodiscard]] Bytes encode_hello(const Hello& hello);
-/// Parses a Hello that another process sent. Checks the magic number, the version, and the size of the job, and that
-/// the rank is less than this size.
+/// Parses a Hello that another process sent. Checks the magic number, the version and the size of the job. The rank
+/// must be less than this size.
 [[nodiscard]] Result<Hello> parse_hello(std::span<const std::byte> bytes, int expected_size);
 
 enum class FrameKind : std::uint32_t { welcome = 1, allgather = 2, broadcast = 3, barrier = 4, failure = 5 };

@@ -30,7 +30,8 @@ namespace {
 /// the two calls.
 constexpr std::chrono::seconds kListenGrace{2};
 
-/// How long rank 0 accepts no connection when descriptors or memory are used up, and it has no connection to close.
+/// When its descriptors or memory are used up, rank 0 closes a connection whose other side has not proved the secret
+/// yet. If there is no such connection, rank 0 accepts no new connection for this time.
 constexpr std::chrono::milliseconds kShortagePause{50};
 
 bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
@@ -91,8 +92,9 @@ private:
 
 /// A connection that rank 0 accepted, on which the complete Hello (with the rank's number) has not arrived yet.
 struct Comer {
-    std::optional<base::ProvingSocket> proving;  ///< runs the handshake over TCP; empty after the proof of the secret
-    /// the connection; over TCP, it is open only after the proof of the secret
+    std::optional<base::ProvingSocket> proving;  ///< Runs the handshake over TCP. Empty within a host, and after the
+                                                 ///< other side has proved the secret.
+    /// The connection. Over TCP, it is not open until the other side has proved the secret.
     FrameSocket socket;
     std::array<std::byte, kHelloBytes + base::MessageCodes::kBytes> bytes{};
     std::size_t received = 0;
@@ -122,8 +124,8 @@ public:
             if (Status status = turn(); !status.is_ok()) {
                 return refuse_all(status);
             }
-            // Before rank 0 checks the interruption, it accepts all ranks that have arrived. If such a rank has died,
-            // its closed connection already shows this.
+            // The interruption is checked only after rank 0 has accepted all ranks that have arrived. If one of these
+            // ranks has died, its closed connection has already shown this to rank 0.
             if (Status go_on = ask(options_.interruption, 0, options_.size); missing_count() > 0 && !go_on.is_ok()) {
                 return refuse_all(go_on);
             }
@@ -244,9 +246,9 @@ private:
         }
     }
 
-    /// Closes the oldest connection whose other side has not proved yet that it knows the secret. A rank whose
-    /// connection is closed before the proof tries again. A rank whose connection is closed after the proof would fail,
-    /// so those connections are kept. Returns false if there is no such connection.
+    /// Closes the oldest connection whose other side has not proved yet that it knows the secret. If the other side is
+    /// a rank, it tries again. Connections with a proof are kept, because their ranks would fail if the connections
+    /// were closed. Returns false if there is no connection without a proof.
     bool close_oldest_unproven() {
         const auto unproven =
             std::find_if(comers_.begin(), comers_.end(), [](const Comer& one) { return one.proving.has_value(); });
@@ -458,9 +460,9 @@ Result<FrameSocket> come_to_rank_0(const SocketControlPlaneOptions& options) {
         base::is_tcp_rendezvous(options.rendezvous) ? connect_to_rendezvous(options) : connect_on_host(options);
     RUEDA_RETURN_IF_FAILED(connected.status());
     FrameSocket socket = std::move(connected).value();
-    // Normally the Hello is sent at once, because it fits into any socket's send buffer. If rank 0 sends something or
-    // closes the connection before the Hello was sent, send_bytes() returns without an error, and await_welcome() below
-    // reports what happened.
+    // Normally the Hello is sent at once, because it fits into any socket's send buffer. But rank 0 may send something
+    // or close the connection before that. In this case send_bytes() returns without an error, and await_welcome()
+    // below reports what happened.
     Bytes hello = encode_hello({options.rank, options.size});
     const Bytes code = socket.code_to_send({}, hello);
     hello.insert(hello.end(), code.begin(), code.end());

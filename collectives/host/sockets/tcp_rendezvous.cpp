@@ -29,9 +29,9 @@ constexpr base::ConnectTimes kAttemptTimes{milliseconds(20'000), milliseconds(10
 /// milliseconds to start.
 constexpr milliseconds kLongestPause{50};
 
-/// Listens at one address. SO_REUSEADDR is needed for two reasons. The process that reserved the port (held_port) has a
-/// socket that is bound to this port, and connections of an earlier job may still use the port. If the function fails,
-/// errno has the reason.
+/// Listens at one address. SO_REUSEADDR is needed because other sockets may still use the port: the socket of the
+/// process that reserved the port (held_port), and connections of an earlier job. If the function fails, errno has the
+/// reason.
 base::UniqueFd listen_at_reserved(const base::SocketAddress& address) {
     base::UniqueFd listener = base::open_socket(address, SOCK_NONBLOCK);
     const int on = 1;
@@ -48,7 +48,7 @@ std::vector<std::string> endpoints_of_rendezvous(const std::string& rendezvous) 
 }
 
 /// The attempts to reach rank 0 at one address. An attempt fails at once if rank 0 does not listen yet, and is then
-/// repeated. An address that does not answer delays no other address. Threads: one.
+/// repeated. An address that does not answer delays no other address. Threads: only one thread may use an object.
 class AddressAttempts {
 public:
     AddressAttempts(std::string endpoint, std::string secret)
@@ -64,8 +64,8 @@ public:
         if (race_ && race_->is_pending()) {
             race_->add_to(set);
         } else {
-            // An attempt can fail as soon as it has begun. No event would then end the wait, so the wait gets a time
-            // limit of 0. take() then notices at once that the attempt has failed.
+            // An attempt can fail at once, before the wait begins. No event would then end the wait, so the time limit
+            // of the wait is set to 0. After the wait, take() notices that the attempt has failed.
             set.wake_at(race_ ? now : next_);
         }
     }

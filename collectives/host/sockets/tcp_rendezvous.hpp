@@ -12,7 +12,7 @@
 
 namespace rueda::collectives {
 
-/// The text that tells base::Handshake what a handshake between rank 0 and another rank is for.
+/// Identifies the purpose of a handshake between rank 0 and another rank. base::Handshake gets this text.
 inline constexpr std::string_view kRendezvousPurpose = "rueda rendezvous";
 
 /// Runs on rank 0: listens at all addresses of a rendezvous such as "tcp:10.0.0.1:4711,[fd00::1]:4711". Leaves out
@@ -20,7 +20,7 @@ inline constexpr std::string_view kRendezvousPurpose = "rueda rendezvous";
 [[nodiscard]] Result<std::vector<base::UniqueFd>> listen_at_rendezvous(const std::string& rendezvous);
 
 /// Runs on every other rank: connects to rank 0, and proves that this rank knows the secret. Tries all addresses at the
-/// same time, and again until rank 0 listens or the time is over.
+/// same time. Repeats this until rank 0 listens or the time is over.
 [[nodiscard]] Result<FrameSocket> connect_to_rendezvous(const SocketControlPlaneOptions& options);
 
 }  // namespace rueda::collectives

@@ -100,8 +100,8 @@ Result<base::UniqueFd> listen_unix(const std::string& name, int backlog) {
     if (!listener.is_open()) {
         return system_failure(ErrorCode::resource_exhausted, "socket");
     }
-    // bind() gives the file of a path socket the mode of the socket's descriptor. umask() would also limit the mode,
-    // but would affect the whole process.
+    // bind() creates the file of a path socket with the mode of the socket's descriptor, so fchmod() is called first.
+    // umask() would also limit the mode, but would affect the whole process.
     if (::fchmod(listener.value(), 0600) != 0) {
         return system_failure(ErrorCode::unsupported, "fchmod of a socket");
     }
@@ -144,8 +144,9 @@ bool is_taken(const std::string& name) {
     if (name.front() != '@') {
         return ::access(name.c_str(), F_OK) == 0;
     }
-    // Accepted connections are also listed under the listener's name, as long as any process has them open (for example
-    // a child forked in an earlier job). Their state is not "unconnected", so the code can skip them.
+    // Accepted connections are also listed under the listener's name, as long as any process has them open. For
+    // example, a child that was forked in an earlier job may have them open. The state of such a connection is not
+    // "unconnected", so the code can skip it.
     const std::vector<UnixSocketLine> lines = unconnected_sockets();
     return std::any_of(lines.begin(), lines.end(), [&](const UnixSocketLine& line) { return line.name == name; });
 }

@@ -53,8 +53,8 @@ struct UnixSocketLine {
 };
 /// Parses the text of /proc/net/unix. Returns the sockets that have a name and are not connected. A line contains
 /// address, references, protocol, flags, type, state, inode and name. An abstract name is shown with '@' in place of
-/// its zero byte. The names are chosen by any user, and can contain line breaks. So a line may be false, and the caller
-/// must ask the kernel who owns the socket (peer_of()).
+/// its zero byte. Any user can choose a name that contains line breaks, and so forge a line. The caller must therefore
+/// ask the kernel who owns the socket (peer_of()).
 [[nodiscard]] std::vector<UnixSocketLine> parse_unix_sockets(std::istream& list);
 
 /// Whether a process of this network namespace has bound a socket to the name. The process need not listen.

@@ -36,9 +36,9 @@ void AdasumPasses::cut(const Batch& batch, std::uint32_t parts, std::span<PartMa
     for (PartMap& map : maps) {
         map.clear();
     }
-    // If an owner (a rank that computes results) has several parts of each tensor, it first gets the first parts of all
-    // tensors, then the second parts, and so on. In a set on several hosts, the n-th parts of all tensors go to host n,
-    // so they must be contiguous.
+    // An owner is a rank that computes results. If it has several parts of each tensor, its map contains the first
+    // parts of all tensors, then the second parts, and so on. In a set on several hosts, the n-th parts of all tensors
+    // go to host n, so they must be contiguous.
     for (std::uint32_t turn = 0; turn < of_each; ++turn) {
         for (std::uint32_t owner = 0; owner < owners; ++owner) {
             const std::uint32_t part = owner * of_each + turn;
@@ -171,7 +171,7 @@ bool AdasumPasses::combine_in_place(std::uint64_t& work) {
         },
         work);
     if (acted && in_place_is_done_ && wrote_in_place()) {
-        // the other ranks load this counter in is_combined()
+        // The other ranks load `resident` in is_combined().
         set_.publish(set_.mine().resident, set_.resident_batches + 1);
     }
     return acted;
@@ -211,8 +211,8 @@ void AdasumPasses::combine_part(const PartMap::Part& part, std::uint64_t offset,
 // ---- staging --------------------------------------------------------------------------------------------------------
 
 /// Copies the next piece of this rank's input to its cells (its buffers in shared memory). `first` is the number of the
-/// phase's first chunk. The function may overwrite two kinds of cells, because no rank needs them any more: cells that
-/// were filled before this phase, and cells of pieces with numbers below `needed`.
+/// phase's first chunk. No rank needs the cells that were filled before this phase, or the cells of pieces with numbers
+/// below `needed`. The function may overwrite these cells.
 bool AdasumPasses::stage_next(std::uint64_t first, std::uint64_t needed, std::uint64_t& work) {
     if (staged_ == pieces_ || set_.members == 1 || (!stays_ && staged_ >= needed + set_.arena->plan().cells_per_rank) ||
         !may_write_(first + staged_)) {

@@ -24,10 +24,10 @@ namespace rueda::collectives {
 /// - *combine*: all ranks copy their inputs to their cells again, and every owner computes its parts of the results.
 ///   The results go back through the cells to the outputs. With begin_into(), they go to the owner's memory instead.
 ///
-/// If the cells have space for all inputs at once, the inputs are copied only once, and stay in the cells for both
-/// phases. A tensor is processed *in place* if the inputs of all ranks lie in the arena (the host's shared memory). If
-/// the results go to the outputs, the outputs must also lie in the arena. The owners of such a tensor work directly on
-/// this memory. The owners wait only for the dot products, and at the end for the other ranks.
+/// If the cells have space for all inputs at once, the inputs are copied only once, and stay in the cells for the
+/// phases measure and combine. A tensor is processed *in place* if the inputs of all ranks lie in the arena (the host's
+/// shared memory). If the results go to the outputs, the outputs must also lie in the arena. The owners of such a
+/// tensor work directly on this memory. The owners wait only for the dot products, and at the end for the other ranks.
 ///
 /// Cost per rank for S bytes, if all m ranks are owners. In each of the phases measure and combine, the rank copies
 /// S(m−1)/m bytes to its cells and reads S bytes. For the results, it writes S bytes and copies S(m−1)/m bytes from the
@@ -115,11 +115,11 @@ private:
     bool stays_ = false;
 
     Phase phase_ = Phase::done;
-    std::uint64_t staged_ = 0;    // number of pieces in this phase that this rank has copied to shared memory
-    std::uint64_t measured_ = 0;  // like staged_, measured_, combined_ and fetched_ count the pieces of this phase
+    std::uint64_t staged_ = 0;    // number of pieces that this rank copied to shared memory, in this phase
+    std::uint64_t measured_ = 0;  // number of pieces that this rank measured, in this phase
     std::uint64_t combined_ = 0;
     std::uint64_t fetched_ = 0;
-    // the offset in this rank's map up to which it has processed the in-place tensors in this phase
+    // How far this rank has processed the in-place tensors in this phase, as an offset in its map.
     std::uint64_t in_place_at_ = 0;
     bool in_place_is_done_ = true;
     ops::DotProducts products_;

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint64_t kStepBytes = 128 * 1024;
 
 /// If the inputs of all ranks together have at most this many bytes, every rank combines all of them. The ranks then
-/// wait for each other once instead of twice, but more cache lines cross between cores than if each rank combined a
-/// share.
+/// wait for each other once instead of twice. If each rank combined only a share, fewer cache lines would move between
+/// cores.
 constexpr std::uint64_t kWholeBytes = 64 * 1024;
 
 /// The limits for two ranks, in bytes per rank. Each rank combines either a share of the tensors or the whole tensors.
@@ -109,7 +109,8 @@ std::optional<BatchChunks> AllreduceTask::chunks() const {
 ///
 /// If `for_all` is true, the result is also written for every other member: to the member's output if this output is in
 /// the arena (shared memory), otherwise to the member's cell. The other members then wait until all ranks have
-/// combined, and do not change their inputs. This rank may therefore read inputs that are in the arena directly.
+/// combined, and do not change their inputs. This rank may therefore read an input directly if the input is in the
+/// arena.
 ///
 /// If `for_all` is false, the other members do not wait. A member may change its input as soon as it has announced or
 /// staged this input. This rank may therefore read only the announced or staged copy.
@@ -207,8 +208,8 @@ StepResult AllreduceTask::step_staged() {
         reduce_chunk(reduced_chunks_++);
         fetched_chunks_ = whole_ ? reduced_chunks_ : fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // `fetched` needs no publish(), because the publish() of `reduced` below also wakes the ranks that wait for
-            // `fetched`. The other ranks load `fetched` in later batches, in cell_is_free().
+            // `fetched` is stored without publish(), which would wake waiting ranks: the publish() of `reduced` below
+            // wakes them anyway. The other ranks load `fetched` in later batches, in cell_is_free().
             set_.mine().fetched.store(before + chunk_count_, std::memory_order_seq_cst);
         }
         set_.publish(set_.mine().reduced, before + reduced_chunks_);
@@ -218,11 +219,11 @@ StepResult AllreduceTask::step_staged() {
         last_work_ = StepWork::copy_out;
         fetch(fetched_chunks_++);
         // All ranks have combined this chunk, so they no longer read or write this rank's cell (its buffer in shared
-        // memory). The same holds for the chunks of earlier batches, because a rank gets to this chunk only after it
-        // has ended those batches.
+        // memory). This also holds for the chunks of earlier batches, because every rank ends those batches before it
+        // begins this chunk.
         set_.free_chunks = before + fetched_chunks_;
         if (fetched_chunks_ == chunk_count_) {
-            // `fetched` is published only now, because only now no rank writes to this rank's buffers any more.
+            // `fetched` is published only here, because now no rank writes to this rank's buffers any more.
             set_.publish(set_.mine().fetched, before + chunk_count_);
         }
         return fetched_chunks_ == chunk_count_ ? StepResult::done : StepResult::advanced;

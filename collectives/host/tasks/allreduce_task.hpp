@@ -74,8 +74,8 @@ private:
 
     SegmentMap resident_;
     Range my_resident_share_;
-    std::uint64_t resident_done_ = 0;  // the offset up to which this rank has combined its share of the resident
-                                       // segments, which count as one range of bytes
+    std::uint64_t resident_done_ = 0;  // How far this rank has combined its share of the resident segments. The value
+                                       // is an offset in the range that all resident segments form together.
     bool resident_published_ = false;
 
     SegmentMap staged_;

@@ -8,9 +8,9 @@
 #include "base/shared_memory/atomics.hpp"
 #include "ops/reduce.hpp"
 
-/// How many bytes the tasks copy at one time, and with which kind of stores. The values were measured with two ranks on
-/// two cores with 2 MiB of L2 cache each, where nothing else is said. The functions use only values that all members
-/// know, so every rank gets the same result.
+/// How many bytes the tasks copy at one time, and with which kind of stores. Unless a comment says otherwise, the
+/// values were measured with two ranks on two cores with 2 MiB of L2 cache each. The functions use only values that all
+/// members know, so every rank gets the same result.
 namespace rueda::collectives {
 
 /// The largest number of bytes of an input that a task copies at one time. Larger chunks do not stay in the caches
@@ -28,17 +28,17 @@ inline constexpr std::uint64_t kLargestChunk = 64 * 1024;
 }
 
 /// Returns the kind of stores for an output of `bytes` bytes that is not also the input. Streaming stores do not read
-/// cache lines before they write them, which saves a third of the memory traffic. But they also move lines that a cache
-/// holds to the main memory. `stream_from` is ArenaPlan::stream_from. Measured times without and with streaming stores,
+/// cache lines before they write them, which saves a third of the memory traffic. But lines that are in a cache then
+/// move to the main memory. `stream_from` is ArenaPlan::stream_from. Times without and with streaming stores, measured
 /// on an Intel Xeon:
 /// - other operations run between two allgathers, so no cache holds the output: 1.40 and 0.99 ms for an output of 8
 ///   MiB, 5.7 and 4.1 ms for 32 MiB;
 /// - only allgathers run, so all data are in the L3 cache: 0.80 and 0.87 ms for 8 MiB.
 ///
-/// On two cores of an AMD EPYC (Zen 5) with 32 MiB of L3 cache:
+/// Times without and with streaming stores, on two cores of an AMD EPYC (Zen 5) with 32 MiB of L3 cache:
 /// - each rank writes 32 MiB of other memory between two operations: 0.35 and 0.57 ms for an allgather with an output
 ///   of 8 MiB, 0.20 and 0.29 ms for an alltoall with an output of 4 MiB;
-/// - only these operations run: 0.25 and 0.49 ms, 0.14 and 0.25 ms.
+/// - only these operations run: 0.25 and 0.49 ms for the allgather, 0.14 and 0.25 ms for the alltoall.
 [[nodiscard]] constexpr ops::Store store_of_output(std::uint64_t bytes, std::uint64_t stream_from) {
     return bytes >= stream_from ? ops::Store::streaming : ops::Store::cached;
 }

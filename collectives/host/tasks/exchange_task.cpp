@@ -10,8 +10,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// In a broadcast of fewer bytes than this, the root does not write a share of the other ranks' outputs. The wait for
-/// this share would cost more than it saves.
+/// In a large broadcast, the root itself writes a share of the other ranks' outputs. In a broadcast of fewer bytes than
+/// this constant it does not, because the wait for this share would cost more than the share saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
 /// The smallest sizes of a chunk, in bytes. In a broadcast, one rank copies to shared memory while the other ranks copy
@@ -58,10 +58,11 @@ void ExchangeTask::plan_steps(std::uint64_t longest) {
         somebody_stages = somebody_stages || needs_cells(member);
         all += contributions_[member].at_once ? 0 : contributions_[member].bytes;
     }
-    // With streaming stores, copy_in_order() is not faster. For 16 MiB that no cache held, it took 8 % longer.
+    // With streaming stores, copy_in_order() is not faster than copying in chunks. It took 8 % longer for 16 MiB that
+    // no cache held.
     const bool in_order = !is_broadcast && !somebody_stages && store_ == ops::Store::cached;
     if (in_order) {
-        // Here no rank waits for another rank's first chunk. Smaller steps would therefore only cost time.
+        // In this order, no rank waits for another rank's first chunk, so smaller steps would only cost time.
         bytes_per_step_ = 2 * std::min(kLargestChunk, cell_bytes);
         chunk_count_ = (all + bytes_per_step_ - 1) / bytes_per_step_;
         return;
@@ -194,7 +195,7 @@ StepResult ExchangeTask::step() {
         if (needs_cells(set_.rank) || i_push_) {
             set_.publish(set_.mine().staged, before + staged_chunks_);
         } else {
-            // No rank waits for this counter, so no rank is woken.
+            // No rank waits for this rank's `staged`, so no rank is woken.
             set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);
         }
         return StepResult::advanced;
@@ -212,21 +213,21 @@ StepResult ExchangeTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // no rank waits for this counter in an
-                                                                            // exchange
+        set_.mine().reduced.store(set_.chunks, std::memory_order_release);  // No rank waits for `reduced` in an
+                                                                            // exchange.
     }
     return StepResult::done;
 }
 
 /// Whether the members swap their cells (buffers in shared memory) in every round, so that cache lines come back to the
-/// core that they came from (HostSet::exchanged_cell). A broadcast does not need this, because only one member copies
+/// core that they came from (HostSet::exchanged_cell). In a broadcast they swap nothing, because only one member copies
 /// to its cells.
 bool ExchangeTask::changes_cells() const { return batch_.operation != Operation::broadcast; }
 
-/// The place of chunk `index` of `member`. In a broadcast, a chunk may be smaller than a cell. Each use of a cell then
-/// takes the next place in this cell. If every chunk went to the same place, the root would write to cache lines that
-/// another core has just read, and would wait for this core. With two ranks, a broadcast of 64 KiB then took 8.7 µs
-/// instead of 6.3 µs.
+/// The place of `member`'s chunk `index` in a cell. In a broadcast, a chunk may be smaller than a cell. Successive
+/// chunks in the same cell then lie one after the other. If every chunk went to the same place, the root would write to
+/// cache lines that another core has just read, and would wait for this core. With two ranks, a broadcast of 64 KiB
+/// then took 8.7 µs instead of 6.3 µs.
 std::byte* ExchangeTask::cell(std::uint32_t member, std::uint64_t index) const {
     const std::uint64_t number = set_.chunks + index;
     if (changes_cells()) {

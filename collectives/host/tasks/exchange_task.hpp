@@ -41,8 +41,8 @@ private:
     struct Contribution {
         std::uint64_t bytes = 0;
         std::uint64_t output_offset = 0;
-        const std::byte* readable = nullptr;  ///< the contribution in shared memory; null if it is copied through
-                                              ///< buffers
+        const std::byte* readable = nullptr;  ///< The contribution in shared memory. Null if the contribution is copied
+                                              ///< through buffers.
         bool at_once = false;                 ///< whether the contribution is tiny and was part of the announcement
     };
     void plan_broadcast();

@@ -34,8 +34,8 @@ struct HostSet {
                                ///< the same on all members
     std::uint64_t resident_batches = 0;  ///< number of earlier batches that used memory of other ranks directly; the
                                          ///< same on all members
-    /// No rank needs the chunks below this number in this rank's cells (buffers in shared memory) any more. The number
-    /// may be too low, but it is never too high.
+    /// No rank needs the chunks with lower numbers than this in this rank's cells (buffers in shared memory) any more.
+    /// The number may be too low, but it is never too high.
     std::uint64_t free_chunks = 0;
 
     /// Combines `sources`, one for each member, into `destinations`, in rank order. The sources of members that called
@@ -43,7 +43,7 @@ struct HostSet {
     void reduce(const Segment& segment, std::span<const Location> locations, std::span<const std::byte* const> sources,
                 std::span<std::byte* const> destinations, std::uint64_t count) const {
         if (destinations.empty()) {
-            return;  // this rank has called join(), and writes no result for other ranks
+            return;  // This rank has called join(), so it writes no result for other ranks.
         }
         if (segment.absent == 0) [[likely]] {
             ops::reduce(segment.reduction(members), sources, destinations, count);
@@ -70,9 +70,9 @@ struct HostSet {
     [[nodiscard]] Progress& of(std::uint32_t member) const { return arena->progress(member); }
 
     /// Stores a progress counter of this rank, and wakes ranks that sleep. reached() on the other ranks loads the
-    /// counter. The store is seq_cst because of ranks that go to sleep. Such a rank first stores in its attention word
-    /// that it sleeps, and then reads the counters. So either it sees the new counter, or this rank sees that it
-    /// sleeps.
+    /// counter. The store is seq_cst because of ranks that go to sleep. A rank that goes to sleep first stores this in
+    /// its attention word, and then reads the counters. So it either reads the new value, or wake_sleepers() finds in
+    /// the attention word that it sleeps.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) const {
         counter.store(value, std::memory_order_seq_cst);
         wake_sleepers();

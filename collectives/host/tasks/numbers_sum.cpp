@@ -55,7 +55,7 @@ void NumbersSum::take() {
     }
     ++taken_;
     if (!keeps_cells_) {
-        // The other ranks load this counter before they reuse their buffers.
+        // The other ranks load `fetched` before they reuse their buffers.
         set_.publish(set_.mine().fetched, number(taken_));
     }
 }

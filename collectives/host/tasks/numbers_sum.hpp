@@ -19,9 +19,9 @@ public:
     explicit NumbersSum(HostSet& set) : set_(set) {}
 
     /// Begins the phase. `first` is the number of its first chunk within the batch. The first `givers` ranks contribute
-    /// numbers. `numbers` holds this rank's numbers and later the sums, and must stay valid until is_done(). With
-    /// `keeps_cells`, this object does not report that its buffers in shared memory are free again; the caller does so
-    /// later.
+    /// numbers. `numbers` holds this rank's numbers and later the sums, and must stay valid until is_done(). If
+    /// `keeps_cells` is true, the caller must later report that the buffers in shared memory are free again. Otherwise
+    /// this object reports it.
     void begin(std::span<double> numbers, std::uint32_t givers, std::uint64_t first, bool keeps_cells);
     /// Does one action; returns false if it could do nothing. `is_free(number)` must return whether this rank may write
     /// to its buffer in shared memory for chunk `number`.

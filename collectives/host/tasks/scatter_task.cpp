@@ -34,7 +34,7 @@ void ScatterTask::begin(const Batch& batch) {
     }
     const Location& mine = batch.locations[set_.rank];
     others_read_my_input_ = set_.members > 1 && mine.payload == nullptr && mine.input != nullptr;
-    // if all inputs are in the announcements, this rank need not wait
+    // If all inputs are in the announcements, this rank takes its parts at once, without waiting.
     if (all_travelled(batch.locations_of(0, set_.members))) {
         for (std::uint64_t index = 0; index < chunk_count_; ++index) {
             take(index);
@@ -65,7 +65,7 @@ std::uint64_t ScatterTask::largest_piece_bytes() const {
 }
 
 /// Plans a reduce. Returns the size in bytes of the longest part of any member, which is the same on every rank. The
-/// functions for reducescatter and alltoall return the same kind of size.
+/// plan functions for reducescatter and alltoall return such a size, too.
 std::uint64_t ScatterTask::plan_reduce() {
     const Segment& segment = batch_.segments[0];
     std::fill_n(to_.begin(), set_.members, Range{});
@@ -142,7 +142,7 @@ StepResult ScatterTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        // This rank stages nothing, and no rank waits for this counter.
+        // This rank stages nothing, and no rank waits for its `staged`.
         set_.mine().staged.store(set_.chunks, std::memory_order_release);
     }
     return StepResult::done;
@@ -237,7 +237,7 @@ void ScatterTask::copy(std::uint64_t index) {
 /// If no rank stages, the ranks wait only for the last chunk, so earlier counts are not published.
 void ScatterTask::publish_taken() {
     const std::uint64_t value = set_.chunks + taken_chunks_;
-    set_.mine().reduced.store(value, std::memory_order_release);  // no rank waits for this counter in this task
+    set_.mine().reduced.store(value, std::memory_order_release);  // No rank waits for `reduced` in this task.
     if (somebody_stages_ || taken_chunks_ == chunk_count_) {
         set_.publish(set_.mine().fetched, value);
     }

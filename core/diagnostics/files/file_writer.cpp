@@ -34,15 +34,16 @@ Status replace_file(const std::filesystem::path& folder, const std::string& suff
 
 }  // namespace
 
-/// The mutex protects all fields. It is never held while a file is written.
+/// The data that the callers of a FileWriter share with its writing thread. `mutex` protects all fields, and is never
+/// held while a file is written.
 struct FileWriter::Shared {
     std::mutex mutex;
     std::condition_variable has_work;  // wakes the writing thread; notified by write() and stop()
     std::condition_variable is_done;   // wakes write() and stop(); notified by the writing thread
     std::deque<WholeFile> files;       // the files that wait to be written
     bool is_writing = false;
-    // whether an earlier write() reached its time limit while the current file was being written; later calls of
-    // write() then do not wait for this file
+    // True if an earlier write() reached its time limit while the current file was being written. Later calls of
+    // write() then do not wait for this file.
     bool is_late = false;
     bool is_stopping = false;
     bool has_ended = false;
@@ -82,7 +83,7 @@ struct FileWriter::Shared {
                 const Status written = replace_file(folder, suffix, file);
                 failure = written.is_ok() ? "" : "a file could not be written: " + written.message();
             } catch (const std::exception&) {
-                failure.clear();  // there is no memory for this file; there may be memory for the next file
+                failure.clear();  // out of memory; the memory may suffice for the next file
             }
             lock.lock();
             is_writing = false;

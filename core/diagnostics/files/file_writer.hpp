@@ -30,16 +30,16 @@ struct WholeFile {
 /// This object has a thread that writes the files. The thread starts with the first file. If the file system hangs,
 /// only this thread hangs, and the job can still go on or end.
 ///
-/// Threads: any thread may call the functions. Only one thread may call stop() and the destructor, when no other thread
-/// is in write().
+/// Threads: any thread may call the functions. Only one thread may call stop() and the destructor, and no other thread
+/// may be in write() at that time.
 class FileWriter {
 public:
     /// How long write() and stop() wait for the files. write() waits because the files should exist when the program
     /// learns that the job ends.
     static constexpr std::chrono::milliseconds kPatience{1000};
 
-    /// If `folder` is empty, no files are wanted. Several ranks may write files of the same name at the same time;
-    /// `rank` tells their unfinished files apart.
+    /// If `folder` is empty, no files are wanted. Several ranks may write files of the same name at the same time.
+    /// `rank` becomes part of the name of each unfinished file, so these names differ.
     FileWriter(std::string folder, std::int32_t rank);
     ~FileWriter() { stop(); }
     FileWriter(const FileWriter&) = delete;

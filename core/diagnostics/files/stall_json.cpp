@@ -84,7 +84,8 @@ Json json_of(const StallReport::Rank& rank) {
             {"stack", value_or_null(!rank.stack.empty(), rank.stack)}};
 }
 
-/// Makes a list from a map. Each element has a number, named `key`, and the ranks that have this number.
+/// Makes a JSON list from a map. Each element of the list has a number (under the name `key`), and the ranks that
+/// belong to this number.
 template <class Map>
 Json json_of(const char* key, const Map& ranks_by_number) {
     Json list = Json::array();

@@ -15,7 +15,7 @@ struct StallEntry {
     StallReport report;
     std::string process_set = {};  ///< the name of the process set; "" for the set of all ranks
     double unix_seconds = 0;       ///< when the report was made
-    std::string ends_job = {};     ///< the reason, if the job ends because of this stall; else ""
+    std::string ends_job = {};     ///< the reason of the job's end if the job ends because of this stall; otherwise ""
 };
 
 /// The rank that writes the file.

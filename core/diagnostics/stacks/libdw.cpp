@@ -19,8 +19,8 @@ bool find(void* library, const char* name, Function*& function) {
 
 }  // namespace
 
-/// The names are those of libdwfl.h, without the prefix dwfl_. Handles of the library are void*, and Dwarf_Addr is
-/// std::uint64_t.
+/// The functions of the library that Rueda calls. Their names are those of libdwfl.h, without the prefix dwfl_. Handles
+/// of the library are declared as void*, and Dwarf_Addr is declared as std::uint64_t.
 struct Libdw::Functions {
     /// Struct Dwfl_Callbacks of libdwfl.h. Its members are pointers to functions, and none of them is called from here.
     struct Callbacks {

@@ -25,12 +25,13 @@ public:
         std::string file;
         int number = 0;
     };
-    /// Reads the list of this process's modules. Call it before the two functions below, and again when libraries may
-    /// have been loaded since.
+    /// Reads the list of this process's modules (the program and its libraries). Call this before line_of() and
+    /// symbol_of(), and again if libraries may have been loaded since the last call.
     [[nodiscard]] bool read_modules();
-    /// The source line of the instruction at an address; nothing if its module has no debug information.
+    /// Returns the source line of the instruction at an address. Returns nothing if the module of the address has no
+    /// debug information.
     [[nodiscard]] std::optional<Line> line_of(std::uintptr_t address) const;
-    /// The symbol, as the linker knows it; "" if there is none.
+    /// Returns the name of the symbol at an address, as the linker knows it. Returns "" if there is none.
     [[nodiscard]] std::string symbol_of(std::uintptr_t address) const;
 
 private:

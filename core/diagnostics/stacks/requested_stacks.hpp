@@ -21,8 +21,9 @@ public:
     RequestedStacks(const base::HostBlocks& blocks, std::uint32_t members, std::int64_t silence_limit_ns)
         : blocks_(blocks), members_(members), questions_(blocks, silence_limit_ns) {}
 
-    /// Call this a few times per second. `is_requested`: the signal has come since the last call. Returns the text to
-    /// print as soon as all ranks have answered, or the time for their answers is over; otherwise returns nothing.
+    /// Call this a few times per second. `is_requested` is true if the signal has come since the last call. When all
+    /// ranks have answered, or when the time for their answers is over, returns the text to print. Otherwise returns
+    /// nothing.
     [[nodiscard]] std::optional<std::string> look(bool is_requested, std::int64_t now_ns);
 
 private:

@@ -18,14 +18,15 @@
 namespace rueda::core {
 namespace {
 
-/// A running or sleeping thread handles a signal within milliseconds. On a loaded machine, the thread needs up to some
-/// tenths of a second.
+/// How long to wait until the main thread has handled the signal. It usually does this within milliseconds, and on a
+/// loaded machine within some tenths of a second.
 constexpr std::chrono::seconds kPatienceOfCapture{1};
 constexpr std::string_view kNoMemory = "stack: it could not be taken: there was no memory for it";
 
-/// Returns the random delay before a stack is taken. A call of Rueda wakes the background thread, which then notices
-/// the request for the stack. Without the delay, the stack would therefore often show only this call, and not where a
-/// slow rank spends its time. The longest delay is the time that a fast trainer needs for a few steps.
+/// Returns a random delay, which passes before a stack is taken. The background thread often notices the request for a
+/// stack because a call of Rueda has just woken it. Without the delay, the stack would therefore often show only this
+/// call, and not where a slow rank spends its time. The longest delay is the time that a fast trainer needs for a few
+/// steps.
 std::chrono::microseconds random_delay() {
     constexpr std::int64_t kLongestUs = 50'000;
     // the nanoseconds of the clock serve as a random number
@@ -42,13 +43,14 @@ std::string describe_stack(const Result<RawStack>& stack) {
     return format_stack(stack.value(), names);
 }
 
-/// The mutex protects all fields. It is not held while a stack is taken or described.
+/// The data that the background thread shares with the thread that takes the stack. `mutex` protects all fields, and is
+/// not held while a stack is taken or described.
 struct StackResponder::Shared {
     std::mutex mutex;
     std::condition_variable changed;    // the thread notifies this variable; stop() waits on it
-    base::StackBlock* block = nullptr;  // null after stop() has left the thread behind, because the block's memory may
-                                        // be freed while the thread still runs
-    bool has_captured = false;          // true after the capture: the thread does not use the signal any more
+    base::StackBlock* block = nullptr;  // Null after stop() has given up waiting for the thread: the memory of the
+                                        // block may then be freed while the thread still runs.
+    bool has_captured = false;          // true after the capture, when the thread does not use the signal any more
     bool has_ended = false;
 
     void set(bool Shared::*what) {

@@ -40,8 +40,9 @@ public:
 
     /// Call this a few times per second. Starts the thread if another rank has requested the stack. Does not wait.
     void look();
-    /// Waits until the thread has answered. A thread that still looks for names after kPatience is left behind: it ends
-    /// by itself, and does not use the block any more. When this function returns, no capture is under way.
+    /// Waits until the thread has answered. If the thread still looks for names after kPatience, this function does not
+    /// wait any longer: the thread ends by itself later, and does not use the block any more. When this function
+    /// returns, no capture is under way.
     void stop();
 
 private:

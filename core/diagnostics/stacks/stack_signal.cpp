@@ -24,34 +24,36 @@ namespace {
 constexpr std::size_t kMostFrames = 128;
 /// The largest number of frames before the interrupted frame: the frames of the handler and of the kernel's trampoline.
 constexpr std::size_t kMostOwnFrames = 16;
-/// Python's faulthandler writes 100 frames at most, with names of up to 500 characters; most are far shorter.
+/// The size of the buffer for a traceback, in bytes. Python's faulthandler writes 100 frames at most. Their names have
+/// up to 500 characters, but most names are far shorter.
 constexpr std::size_t kMostTraceback = 64 * 1024;
 
 /// The signal handler and the capturing thread share this state. The captures are numbered from 1.
 struct HandlerState {
     std::atomic<int> number{
-        /// the signal; 0: the handler does nothing. The thread that installs the handler stores it with release; the
-        /// handler loads it with acquire.
+        /// The number of the signal, or 0 if the handler must do nothing. The thread that installs the handler stores
+        /// it with release; the handler loads it with acquire.
         0};
-    /// the process that installed the handler. Accesses are relaxed, because this id is stored before `number` is
-    /// stored with release
+    /// The id of the process that installed the handler. Accesses to this id are relaxed, because it is stored before
+    /// the release store to `number`.
     std::atomic<pid_t> pid{0};
-    /// The number of the capture that the handler has to make; 0: none. The capturing thread stores it with release.
-    /// The handler that exchanges it for 0 makes the capture.
+    /// The number of the capture that the handler has to make, or 0. The capturing thread stores the number with
+    /// release. The handler exchanges the number for 0 before it makes the capture. After a timeout, the capturing
+    /// thread exchanges it for 0, so that the handler does not make the capture.
     std::atomic<std::uint32_t> wanted{0};
-    /// The last capture that the handler has made. The handler stores it with release after it wrote the fields below;
-    /// the capturing thread loads it with acquire.
+    /// The number of the last capture that the handler has made. The handler stores it with release after it wrote
+    /// `addresses`, `count` and `is_complete`; the capturing thread loads it with acquire.
     std::atomic<std::uint32_t> taken{0};
-    /// Whether a signal asks for a print. The handler stores it with release after the interpreter's handler has
-    /// returned; take_print_request() exchanges it with acquire.
+    /// Whether a signal of another process asks this rank to print stacks. The handler stores it with release after the
+    /// interpreter's handler has returned; take_print_request() exchanges it with acquire.
     std::atomic<bool> print_wanted{false};
     /// The interpreter's handler, and whether this file's handler calls it. adopt_traceback_handler() stores them with
     /// release; this file's handler loads them with acquire.
     std::atomic<void (*)(int)> inner{nullptr};
     std::atomic<bool> calls_inner{false};
 
-    // The handler that makes a capture writes these fields. The capturing thread reads these fields after it has read
-    // `taken`.
+    // The handler writes `addresses`, `count` and `is_complete` when it makes a capture. The capturing thread reads
+    // them after it has read `taken`.
     std::array<std::uintptr_t, kMostFrames> addresses;
     std::size_t count;
     bool is_complete;
@@ -61,8 +63,8 @@ HandlerState handler_state;
 /// The thread that makes a capture holds this mutex.
 std::mutex capture_mutex;
 std::uint32_t last_capture = 0;  // protected by capture_mutex
-// accesses are relaxed: the descriptor is read under capture_mutex, and written before Rueda's handler calls the
-// interpreter's handler
+// The file to which the interpreter's handler writes, or -1. All accesses are relaxed: the descriptor is read under
+// capture_mutex, and is written before Rueda's handler calls the interpreter's handler.
 std::atomic<int> descriptor_of_traceback{-1};
 
 struct Walk {
@@ -78,8 +80,9 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
     if (!walk.is_interrupted) {
         walk.is_interrupted = is_exact != 0;
         if (!walk.is_interrupted) {
-            // If a sanitizer calls the handler as a function, without a trampoline, no frame is marked as interrupted.
-            // In that case this walk ends without a result, and record_stack() walks again without leaving out frames.
+            // If a sanitizer calls the handler as a plain function (without the kernel's trampoline), no frame is
+            // marked as interrupted. This walk then ends without a result, and record_stack() makes a second walk,
+            // which leaves out no frames.
             return ++walk.own < kMostOwnFrames ? _URC_NO_REASON : _URC_NORMAL_STOP;
         }
     }
@@ -90,7 +93,8 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* argument) {
         handler_state.is_complete = false;
         return _URC_NORMAL_STOP;
     }
-    // A return address is the address after the call instruction, which may belong to the next line or function.
+    // A return address points behind the call instruction, where the next line or the next function may begin.
+    // Therefore 1 is subtracted.
     handler_state.addresses[handler_state.count++] = is_exact != 0 ? address : address - 1;
     return _URC_NO_REASON;
 }
@@ -115,8 +119,8 @@ bool is_from_this_process(const siginfo_t* info) {
     return info != nullptr && info->si_code == SI_TKILL && info->si_pid == getpid();
 }
 
-/// The handler. If this process has sent the signal for a capture, the handler runs in the main thread. If another
-/// process has sent the signal, the handler may run in any thread.
+/// The handler of the stack signal. If this process has sent the signal for a capture, the handler runs in the main
+/// thread. If another process has sent the signal, the handler may run in any thread.
 void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
     const int saved_errno = errno;
     if (handler_state.number.load(std::memory_order_acquire) == number &&
@@ -125,14 +129,14 @@ void on_stack_signal(int number, siginfo_t* info, void* /*context*/) {
         // The signal of a capture may come when nobody waits for the capture any more. In that case `wanted` is 0.
         const std::uint32_t wanted =
             is_own && syscall(SYS_gettid) == getpid() ? handler_state.wanted.exchange(0, std::memory_order_acq_rel) : 0;
-        // If an interpreter's handler passes signals on, it sends the signal again from this process. This second
-        // signal must not reach the interpreter's handler again.
+        // The interpreter's handler may pass a signal on: it then sends the signal again, from this process. The
+        // condition below keeps this second signal from the interpreter's handler.
         if ((wanted != 0 || !is_own) && handler_state.calls_inner.load(std::memory_order_acquire)) {
             handler_state.inner.load(std::memory_order_acquire)(number);
         }
-        // This store requests a print of the stacks. The store comes after the call of the interpreter's handler,
-        // because the print begins with a capture, which empties the file of the traceback. The interpreter's handler
-        // must not write to that file after the capture has emptied it.
+        // The store to `print_wanted` requests that the stacks are printed. It comes after the call of the
+        // interpreter's handler, because printing begins with a capture, and a capture empties the file of the
+        // traceback. After that, the interpreter's handler must not write to the file.
         if (!is_own) {
             handler_state.print_wanted.store(true, std::memory_order_release);
         }
@@ -163,8 +167,8 @@ bool put_in_place(int number) {
     return sigaction(number, &ours, nullptr) == 0;
 }
 
-/// The callback for the first call of the unwinder. That call is made before the handler is installed, because it may
-/// load a library or look up data, which must not happen in the handler.
+/// The callback for the first call of the unwinder, which is made before the handler is installed. The first call may
+/// load a library or look up data, and neither may happen in the handler.
 _Unwind_Reason_Code ignore_frame(_Unwind_Context* /*context*/, void* /*argument*/) { return _URC_NO_REASON; }
 
 /// Reads the file from its beginning. The file contains only the last traceback, because it is emptied before each
@@ -292,7 +296,7 @@ Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience) {
             return failure(ErrorCode::timeout, "its main thread did not run the handler of the signal within {} s",
                            std::chrono::duration<double>(patience).count());
         }
-        // The handler has begun with the capture, and will write to the memory.
+        // The handler has begun the capture, and will write to `handler_state`.
         if (!await_capture(capture, kToFinish)) {
             last_capture = capture;
             return failure(ErrorCode::timeout, "its main thread did not finish the handler of the signal within {} s",
@@ -315,8 +319,8 @@ bool take_print_request() { return handler_state.print_wanted.exchange(false, st
 Status adopt_traceback_handler(int descriptor) {
     handler_state.calls_inner.store(false, std::memory_order_release);
     if (descriptor < 0) {
-        // this function returns before it locks the mutex, because in a forked child the mutex may be locked for ever,
-        // by a thread of the parent
+        // This function returns before it locks the mutex. In a forked child the mutex may be locked for ever, because
+        // a thread of the parent held it at the time of the fork.
         return {};
     }
     const std::lock_guard lock(capture_mutex);

@@ -21,11 +21,12 @@ namespace rueda::core {
 /// The handler may run in any thread of the program. The handler does nothing in a forked child, because it acts only
 /// in the process that installed it.
 
-/// The number of the signal that a setting names, and its name for people; 0 and "" for `none`.
+/// number_of() returns the number of the signal that a setting names, and name_of() returns the signal's name for
+/// people. For the setting `none` they return 0 and "".
 [[nodiscard]] int number_of(base::StackSignal signal);
 [[nodiscard]] std::string_view name_of(base::StackSignal signal);
 
-/// The main thread's stack at the time of the handler.
+/// The main thread's stack at the time when the handler ran.
 struct RawStack {
     std::vector<std::uintptr_t> addresses;  ///< innermost first: the interrupted instruction, then return addresses
     bool is_complete = true;                ///< whether all frames of the stack were recorded
@@ -43,14 +44,14 @@ void remove_stack_handler();
 
 /// Takes the stack of the main thread, which is not the calling thread. Waits until the main thread has run the
 /// handler, for `patience` at most. Fails with Unsupported if the handler is not installed, and with Timeout if the
-/// main thread does not run the handler. Any thread; a second caller waits until the first one has finished.
+/// main thread does not run the handler in time. Any thread; a second caller waits until the first one has finished.
 [[nodiscard]] Result<RawStack> capture_main_thread(std::chrono::nanoseconds patience);
 
-/// Whether another process, or the program, has sent the signal since the last call. Any thread.
+/// Whether the signal has come from another process, or from the program, since the last call. Any thread.
 [[nodiscard]] bool take_print_request();
 
-/// Call this when an interpreter has just replaced Rueda's handler of the stack signal by the interpreter's own
-/// handler. Whenever the interpreter's handler is called, it writes the traceback of the interrupted thread to the file
+/// Call this when an interpreter (Python) has just replaced Rueda's handler of the stack signal by its own handler.
+/// Whenever the interpreter's handler is called, it writes the traceback of the interrupted thread to the file
 /// `descriptor`, from the file's current offset on. This function installs Rueda's handler again. From now on, Rueda's
 /// handler also calls the interpreter's handler. If Rueda's handler is installed already, only the descriptor changes.
 /// If `descriptor` is -1, Rueda's handler does not call the interpreter's any more. The caller must keep the descriptor

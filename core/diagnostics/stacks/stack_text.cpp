@@ -86,8 +86,8 @@ std::vector<std::string> native_lines(std::span<const NativeFrame> frames) {
         const auto* const end = std::find_if_not(frames.data() + i, frames.data() + frames.size(), is_of_interpreter);
         const auto of_interpreter = static_cast<std::size_t>(end - (frames.data() + i));
         if (of_interpreter > 1) {
-            // If several frames in a row belong to the interpreter, only the innermost of them is shown. This frame
-            // says in which built-in function Python is.
+            // If several frames in a row belong to the interpreter, only the innermost of them is shown. The innermost
+            // frame says in which built-in function Python is.
             lines.push_back(base::shortened(describe(frames[i]), kLongestFrame));
             lines.push_back(fmt::format("{} more frames of the Python interpreter", of_interpreter - 1));
             i += of_interpreter;

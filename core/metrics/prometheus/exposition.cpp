@@ -23,9 +23,9 @@
 namespace rueda::core {
 namespace {
 
-/// Restores the process's action for SIGPIPE. Some time after the web server's threads have started, they make the
-/// process ignore this signal. The destructor runs after these threads have ended, and restores the earlier action. The
-/// destructor does nothing if the program has installed a handler in the meantime.
+/// Restores the process's action for SIGPIPE. The web server's threads make the process ignore this signal some time
+/// after they have started. When these threads have ended, the destructor of this class restores the earlier action. It
+/// does nothing if the program has installed a handler in the meantime.
 class SigpipeRestored {
 public:
     SigpipeRestored() { sigaction(SIGPIPE, nullptr, &before_); }
@@ -42,7 +42,8 @@ private:
     struct sigaction before_ {};
 };
 
-/// Returns the reason why the endpoint cannot listen on the address; "" if it can. The web server gives no reason.
+/// Returns the reason why the endpoint cannot listen on the address, or "" if it can listen. The web server itself
+/// would give no reason.
 std::string why_not_listening(const MetricsAddress& address) {
     sockaddr_in v4{};
     sockaddr_in6 v6{};
@@ -119,7 +120,7 @@ Result<std::unique_ptr<MetricsEndpoint>> open_prometheus_endpoint(const MetricsA
     const bool is_v6 = address.address.find(':') != std::string::npos;
     const std::string listening = is_v6 ? fmt::format("[{}]:{}", address.address, address.port)
                                         : fmt::format("{}:{}", address.address, address.port);
-    // This check comes first, because the web server would also accept lists and host names.
+    // why_not_listening() also refuses address lists and host names, which the web server would accept.
     if (const std::string why = why_not_listening(address); !why.empty()) {
         return failure(ErrorCode::unsupported, "cannot listen on {}: {}", listening, why);
     }

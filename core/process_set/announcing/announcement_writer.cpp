@@ -16,8 +16,9 @@ using collectives::Operation;
 namespace {
 
 /// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place:
-/// each rank combines a share of the tensor, and must wait for the shares of the other ranks. For larger tensors, this
-/// wait costs less than the method saves, because fewer cache lines move between the cores.
+/// each rank combines a share of the tensor. This saves time, because fewer cache lines move between the cores. But
+/// each rank must wait for the shares of the other ranks. Only for larger tensors, the method saves more time than the
+/// wait costs.
 constexpr std::uint64_t kResidentPayloadBytes = 8192;
 
 }  // namespace
@@ -33,7 +34,7 @@ std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorE
     if (entry.slot != kNoSlot) {
         return view_.memory.payload(entry.slot, view_.rank, generation, bytes);
     }
-    // An announcement by name lies in a mailbox record, which has room only for a small input.
+    // Without a slot, the announcement is made by name, in a mailbox record, which has space only for a small input.
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
@@ -54,7 +55,8 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     if (entry.stands_in) [[unlikely]] {
         place.flags = PlaceFlags::kJoined;
         place.flags |= entry.is_counted ? 0U : static_cast<std::uint32_t>(PlaceFlags::kUncounted);
-        // only a mailbox record needs the metadata, because the registrar checks every field of such a record
+        // The metadata are needed only if the announcement is in a mailbox record, because the registrar checks every
+        // field of such a record.
         if (with_metadata) {
             place.flags |= PlaceFlags::kMetadata;
             place.metadata = metadata;
@@ -68,10 +70,10 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
     }
     if (is_on_device(metadata)) [[unlikely]] {
         place.input = request.device != nullptr ? request.device->place : 0;
-        return false;  // the CPU cannot read the input
+        return false;  // The input is in device memory, so the CPU cannot send it with the announcement.
     }
-    // The search for resident memory takes time. It runs only for inputs larger than kResidentPayloadBytes, because
-    // smaller ones are sent with the announcement in any case.
+    // The search for resident memory takes time. Inputs up to kResidentPayloadBytes are sent with the announcement in
+    // any case. So the search is done only for larger inputs.
     const auto is_resident = [&] {
         return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
                view_.arena.resident_offset(request.output, input_bytes).has_value();

@@ -22,28 +22,28 @@ public:
 
     explicit AnnouncementWriter(const SetView& view) : view_(view) {}
 
-    /// Writes all fields of the announcement except the stamp, which publishes it. Returns whether inputs of this
-    /// operation and size are sent with their announcements.
+    /// Writes all fields of the announcement except the stamp, which publishes the announcement. Returns whether inputs
+    /// of this operation and of this size are sent with their announcements.
     [[nodiscard]] bool fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                             bool with_metadata) const;
-    /// Writes the splits of an alltoall or a scatter. Call this before the announcement is counted. On several hosts,
-    /// the ranks send their splits to each other instead.
+    /// Writes the splits of an alltoall or a scatter. Call this before the announcement is counted. In a set on several
+    /// hosts, this function does nothing, because the ranks send their splits to each other.
     void fill_splits(std::int64_t* splits, const Request& request) const {
         if (!request.splits.empty() && view_.extent().has_splits()) [[unlikely]] {
             std::copy(request.splits.begin(), request.splits.end(), splits);
         }
     }
-    /// Writes the source line of the call, if call sites are recorded. Call this before the stamp is written. Only for
-    /// announcements in a slot.
+    /// If call sites are recorded, writes the source line of the call. Call this before the stamp is written. The
+    /// announcement must be in a slot.
     void write_site(const TensorEntry& entry) const {
         if (view_.extent().call_sites != 0) [[unlikely]] {
             write_wanted_site(entry);
         }
     }
     /// Writes the stamp, which publishes the announcement. `order` is release or seq_cst. With either order, a stall
-    /// monitor that sees the stamp also sees the time of the announcement. seq_cst is needed if a member that has
-    /// announced directly may be waiting. Either that member then sees the stamp, or this rank sees that the member
-    /// sleeps and wakes the member.
+    /// monitor that sees the stamp also sees the time of the announcement. Use seq_cst if another member may wait for
+    /// this announcement because that member has announced directly. Then either that member sees the stamp, or this
+    /// rank sees that the member sleeps, and wakes it.
     static void publish(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                         std::memory_order order) {
         place.announced_ns.store(entry.submitted_ns, std::memory_order_relaxed);

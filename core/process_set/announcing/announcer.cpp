@@ -94,8 +94,8 @@ TensorEntry* Announcer::entry_of_slot(std::uint32_t slot) {
 
 void Announcer::complete_and_forget(TensorEntry& entry, const Status& status) {
     if (entry.held != nullptr) [[unlikely]] {
-        // The members of a group may be held back until the log calls the operation that announces the group's number
-        // of members. If members are still held back after that call, a faulty rank wrote the call.
+        // `entry` announces the number of members of a group. The members may be held back until the log calls this
+        // operation. If members are still held back after that call, a faulty rank wrote the call.
         end_held(
             entry,
             !status.is_ok()
@@ -182,12 +182,12 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
     return tensors;
 }
 
-/// Compares only the address of `completion`; its content may change at the same time.
+/// This function compares only the address of `completion`, because its content may change at the same time.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
         // This acquire load pairs with the release store in OperationEnds::complete(). Members of a group that are held
-        // back are skipped, because they are not announced yet. Even so the result is not empty: the operation that
-        // announces the group's number of members has the same completion and is still pending.
+        // back are not announced yet, so they are skipped. The result is not empty even then: the operation that
+        // announces the number of members has the same completion, and is still pending.
         if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
             return;
         }

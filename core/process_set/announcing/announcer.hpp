@@ -35,14 +35,14 @@ namespace rueda::core {
 
 /// What this rank announces in a process set: its table of tensors and its mailbox. This class owns the enqueue lock.
 ///
-/// Threads: the functions for callers run in any thread and take the enqueue lock. The functions for other parts of the
-/// set run under this lock, unless a comment says otherwise; those parts take the lock with enqueue_mutex(). A thread
-/// that holds the lock takes only one other lock: the mutex of memory_guard.hpp.
+/// Threads: the functions for callers run in any thread and take the enqueue lock. The other functions are for other
+/// parts of the set. They run under this lock, unless their comment says otherwise; the other parts take the lock with
+/// enqueue_mutex(). A thread that holds the lock takes only one other lock: the mutex of memory_guard.hpp.
 class Announcer {
 public:
     using Atomics = base::StdAtomics;
 
-    /// Which rank acts when all ranks of the host have announced an operation.
+    /// Which rank causes the call of an operation when all ranks of the host have announced it.
     enum class Caller {
         last_rank,  ///< the rank that announces last appends the call to the log
         leader,     ///< in a set on several hosts, the host's leader requests the call
@@ -60,7 +60,7 @@ public:
     };
     Announcer(const base::Config& config, const SetView& view, Caller caller, const Parts& parts);
 
-    // The functions for callers; ProcessSet has functions of the same names, with comments.
+    // The following functions are for callers. ProcessSet has functions with the same names, which have comments.
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency);
     Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency);
     Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
@@ -82,21 +82,22 @@ public:
     [[nodiscard]] std::mutex& enqueue_mutex() { return enqueue_mutex_; }
     [[nodiscard]] TensorTable& table() { return table_; }
     [[nodiscard]] const TensorTable& table() const { return table_; }
-    /// The log. Only for the thread that drives progress: it reads the log without the lock.
+    /// Returns the log. Only the thread that drives progress may use the result, because it may read the log without
+    /// the lock.
     [[nodiscard]] const Log<Atomics>& log() const { return log_; }
-    /// This rank's access to the registrar's role, for the leader of a set on several hosts.
+    /// Returns this rank's access to the role of the registrar. In a set on several hosts, the leader uses it.
     [[nodiscard]] Registrar<Atomics>& registrar() { return registrar_; }
     [[nodiscard]] Caller caller() const { return caller_; }
 
-    /// Returns success, or the reason why no operation can be started any more. `name` is the tensor of the next
-    /// operation; empty for an operation without a name.
+    /// Returns success if an operation can be started. Otherwise returns the reason why not. `name` is the name of this
+    /// operation's tensor, for the error; it is empty for an operation without a name.
     [[nodiscard]] Status check_open(std::string_view name) const;
-    /// Whether the job has not ended and no rank has begun its shutdown.
+    /// Whether the job goes on, and no rank has begun its shutdown.
     [[nodiscard]] bool is_open() const;
     /// Records whether this rank is in join(). During a join, the callers of this rank cannot start operations.
     void set_joining(bool joining) { is_joining_ = joining; }
-    /// Runs `submit`, which must allocate all memory that it needs before the operation is pending. If memory runs out,
-    /// nothing has changed, and this function returns an error.
+    /// Calls `submit`. This function must allocate all the memory that it needs before it makes the operation pending.
+    /// If memory runs out, nothing has changed, and all_or_nothing() returns an error.
     template <class Submit>
     Status all_or_nothing(Submit&& submit) const {
         try {
@@ -108,29 +109,28 @@ public:
     /// Writes the caller's request into the entry. If the caller chose no compression, the setting RUEDA_COMPRESSION
     /// applies.
     void ask_for(TensorEntry& entry, const Request& request) const;
-    // Makes the operation of `entry` pending, and announces it. start(), hold() and announce() must not throw, because
-    // the other ranks are about to see the announcement.
+    // start(), hold() and announce() must not throw, because the other ranks are about to see the announcement. start()
+    // makes the operation of `entry` pending, and announces it.
     void start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept;
     /// Makes the operation pending without announcing it. This is for members of a group that must wait until the log
     /// has called the operation that announces the group's number of members.
     void hold(TensorEntry& entry, Completion& completion) noexcept;
     void announce(TensorEntry& entry, Urgency urgency) noexcept;
-    /// Whether members of the last group with the name of `entry` are still pending. Even while members are pending,
-    /// the name of the group itself may already be free. This happens after the ranks disagreed, or if the name has
-    /// lost its slot.
+    /// Whether members of the last group with the name of `entry` are still pending. The operation with the name of the
+    /// group itself may have ended already. This happens after the ranks disagreed, or if the name has lost its slot.
     [[nodiscard]] bool has_pending_members(const TensorEntry& entry);
     /// Announces the members of a group that hold() has held back. `count` is the entry of the operation that announces
-    /// the group's number of members. The log has called this operation.
+    /// the group's number of members. The log must have called this operation.
     void announce_held(TensorEntry& count);
     /// Ends the members of a group that hold() has held back, without announcing them.
     void end_held(TensorEntry& count, const Status& status);
 
-    /// The entry for the unnamed operation that a caller starts next.
+    /// Returns the entry for the next operation without a name that a caller of this rank starts.
     [[nodiscard]] TensorEntry& next_unnamed() {
         return table_.unnamed(static_cast<std::uint32_t>(unnamed_calls_ % view_.extent().unnamed_slots));
     }
-    /// Returns the entry for the next unnamed operation, and counts the call. Call this if this rank has joined and
-    /// announces an operation that other ranks have started.
+    /// Returns the entry for the next operation without a name, and counts the operation as started. Call this if this
+    /// rank has joined, and announces an operation that other ranks have started.
     TensorEntry& take_next_unnamed();
     /// The number of operations without a name that this rank has started.
     [[nodiscard]] std::uint64_t unnamed_calls() const { return unnamed_calls_; }
@@ -139,30 +139,30 @@ public:
     [[nodiscard]] bool has_announced_all() const {
         return unposted_.empty() && unposted_resolves_.empty() && unnamed_waiting_.empty();
     }
-    /// Posts a *settle* request: this rank has joined and has no pending operation. Returns false if the mailbox is
-    /// full.
+    /// Posts a *settle* request. It says that this rank has joined and has no pending operation. Returns false if the
+    /// mailbox is full.
     [[nodiscard]] bool try_post_settle();
-    /// Posts the requests that found the mailbox full, and starts the operations that waited for their slot, in the
-    /// order of their calls. Returns whether operations have ended for which other threads may wait. The caller does
-    /// not hold the lock.
+    /// Posts the requests that did not fit into the mailbox earlier. Also starts the operations that waited for their
+    /// slot, in the order of their calls. Returns whether operations have ended for which other threads may wait. The
+    /// caller must not hold the lock.
     bool retry_deferred();
-    /// Call this without the lock, after the leader has handled requests. The leader may keep announcements until all
-    /// members have read which slot numbers are free. This function lets retry_deferred() continue with these
-    /// announcements.
+    /// Call this after the leader has handled requests, without the lock. The leader may keep announcements until all
+    /// members have read which slot numbers are free. This function makes sure that retry_deferred() continues with
+    /// these announcements.
     void retry_numbers_later();
     /// Checks whether the operation that was announced directly can be completed. There must be such an operation. If
-    /// the result is `withdrawn`, this function counts the announcement. In this case the log will say how the
-    /// operation ends. The caller is the thread that drives progress, and does not hold the lock.
+    /// the result is `withdrawn`, this function counts the announcement, and the log will say how the operation ends.
+    /// Call this in the thread that drives progress, without the lock.
     DirectState turn_direct(std::uint64_t last_position = kNoLastPosition);
 
-    /// Returns the entry that is bound to the slot. If no entry is bound, returns the entry whose name the registrar
-    /// has given this slot. Returns null if this rank has no such entry.
+    /// Returns the entry that is bound to the slot. If no entry is bound to it, returns the entry whose name the
+    /// registrar has given to the slot. Returns null if this rank has neither.
     [[nodiscard]] TensorEntry* entry_of_slot(std::uint32_t slot);
-    /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. Because of the lock, no other
-    /// thread can submit the name between these two steps.
+    /// Ends the operation of `entry`, and forgets the entry if nothing else uses it. The caller holds the lock, so no
+    /// other thread can submit the name between these two steps.
     void complete_and_forget(TensorEntry& entry, const Status& status);
-    /// Call this after a shutdown has made the operation of a slot fail. If this rank is the leader, some of its
-    /// requests for calls may not be posted yet. This function drops these requests, because their operations fail.
+    /// Call this after a shutdown has made the operation of a slot fail. On the leader, some requests for calls may not
+    /// be posted yet. Their operations fail too, so this function drops these requests.
     void forget_uncalled();
     /// Ends every pending operation with `reason`.
     void fail_pending(const Status& reason);
@@ -216,28 +216,31 @@ private:
     Waking& waking_;
     const LogCursor& cursor_;
     AnnouncementWriter writer_;
-    Compression compression_;  // the compression that the setting asks for
+    Compression compression_;  // the compression that RUEDA_COMPRESSION asks for
     bool inspects_;
-    Status no_memory_to_start_;  // the failure of a start for lack of memory, allocated in advance
+    // The error of an operation that cannot start because memory has run out. It is allocated in advance.
+    Status no_memory_to_start_;
 
     std::mutex enqueue_mutex_;
     Log<Atomics> log_;  // the log, to which this rank appends
     Registrar<Atomics> registrar_;
     TensorTable table_;
-    EntryQueue unposted_;  // announcements by name that found the mailbox full
-    // operations that all ranks have announced; the requests for their calls found the mailbox full
+    EntryQueue unposted_;  // announcements by name that did not fit into the mailbox yet
+    // Operations that all ranks have announced, and whose requests for a call did not fit into the mailbox yet.
     EntryQueue unposted_resolves_;
-    std::deque<Waiting> unnamed_waiting_;  // operations without a name whose slot still has a pending operation
+    // Operations without a name that wait, because an earlier operation in their slot is still pending
+    std::deque<Waiting> unnamed_waiting_;
     std::uint64_t unnamed_calls_ = 0;
-    // whether announce_shutdown() was called; the announcement of the shutdown may still wait for room in the mailbox
+    // True after announce_shutdown() was called. The announcement of the shutdown may still wait for space in the
+    // mailbox.
     bool shut_down_posted_ = false;
     bool is_joining_ = false;
     std::optional<Status> failed_;
 
-    // A thread that holds the enqueue lock writes these fields; other threads read them.
+    // Only a thread that holds the enqueue lock writes the following fields. Other threads read them.
     std::atomic<bool> shut_down_announced_{false};
-    // true if one of the queues above is not empty, if the shutdown waits for room, or if the registrar keeps
-    // announcements
+    // True if one of the queues above is not empty, if the shutdown waits for space in the mailbox, or if the registrar
+    // keeps announcements.
     std::atomic<bool> deferred_{false};
 };
 

@@ -17,8 +17,8 @@ Status Announcer::submit(std::string_view name, const Request& request, Completi
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
-            // If the other ranks have shut down, this rank made a call that the other ranks did not make. The error
-            // says which call that is.
+            // This rank made a call that the other ranks, which have shut down, did not make. The error says which call
+            // that is.
             return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
                        ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
                                  open.message())
@@ -54,9 +54,9 @@ Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, co
     return all_or_nothing([&]() -> Status {
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
-            // If an argument cannot be used, every rank must report this error, even if the job has ended. Otherwise
-            // only the first rank would report the mistake, and the other ranks would only report that the job has
-            // ended. All other operations check their arguments before submit().
+            // If an argument of the operation is wrong, every rank must report this, even if the job has ended.
+            // Otherwise only the first rank would report the mistake, and the other ranks would only report that the
+            // job has ended. Operations other than allreduce check their arguments before submit().
             Request request;
             const Status made = make_allreduce(in, out, options, request);
             return made.is_ok() ? open : naming_tensor(shown, made);
@@ -96,8 +96,8 @@ bool Announcer::has_pending_members(const TensorEntry& entry) {
     return false;
 }
 
-/// Fails if an operation with this name is pending on this rank. For a group, also fails if a member of the group is
-/// pending.
+/// Fails if an operation with the name of `entry` is pending on this rank. If the name belongs to a group, also fails
+/// if a member of the group is pending.
 Status Announcer::check_free(const TensorEntry& entry) {
     if (!entry.pending.load(std::memory_order_acquire) && !has_pending_members(entry)) {
         return {};
@@ -118,9 +118,9 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // A thread that holds the progress lock counts and records the operation after announce(), because no other thread
-    // can complete the operation while it holds the lock. A thread that does not hold the lock must count and record
-    // the operation before announce().
+    // This function counts and records the operation. A thread that holds the progress lock does this after announce(),
+    // because no other thread can complete the operation meanwhile. A thread without the lock must do it before
+    // announce().
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, recording_.number(), entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();
@@ -152,7 +152,7 @@ void Announcer::begin_pending(TensorEntry& entry, Completion& completion) noexce
     }
 }
 
-/// Notes the memory of the caller that Rueda uses until the operation has ended.
+/// Records which memory of the caller Rueda uses until the operation has ended.
 void Announcer::note_memory(const TensorEntry& entry) const {
     const Request& request = entry.request;
     const auto operation = static_cast<collectives::Operation>(request.metadata.operation);
@@ -165,17 +165,17 @@ void Announcer::note_memory(const TensorEntry& entry) const {
                  static_cast<std::uint64_t>(written));
 }
 
-/// Prefetches the cache lines that the announcement will write, and the other ranks' lines that this rank will read.
-/// All these lines were last used by other cores. Prefetching them together, before the checks, costs one wait instead
-/// of several.
+/// Prefetches the cache lines that the announcement will write, and the lines of other ranks that this rank will read.
+/// Other cores used these lines last. If all lines are prefetched together, before the checks, this rank waits once and
+/// not several times.
 void Announcer::prefetch(const TensorEntry& entry) const {
     if (entry.slot == kNoSlot) {
         return;
     }
     const std::uint64_t generation = entry.generation + 1;
-    // This rank's counter line is prefetched only if the last announcement in the slot was not direct. A direct
-    // announcement does not use the counter, so its cache line need not move to this core. After a direct announcement,
-    // the next one will probably be direct too.
+    // The line of the counter is prefetched only if the last announcement in the slot was not direct. A direct
+    // announcement does not use the counter, and it is probably followed by another direct announcement. So after a
+    // direct announcement, the line need not move to this core.
     const bool directly =
         (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
     if (!directly) {
@@ -213,8 +213,7 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     }
     record_if_driving(entry.generation);
     begin_arrival(memory_, view_.rank, entry.slot);
-    // Whether another member may be waiting for this announcement, because that member has announced the operation
-    // directly.
+    // True if another member may have announced the operation directly, and wait for this announcement.
     const bool is_awaited = direct_.others_may_use(entry);
     AnnouncementWriter::publish(place, entry, entry.generation,
                                 is_awaited ? std::memory_order_seq_cst : std::memory_order_release);
@@ -235,7 +234,7 @@ DirectState Announcer::turn_direct(std::uint64_t last_position) {
     return found;
 }
 
-/// Counts the announcement of `entry`. The caller has called begin_arrival(); this function calls end_arrival().
+/// Counts the announcement of `entry`. The caller must have called begin_arrival(); this function calls end_arrival().
 void Announcer::count_arrival(TensorEntry& entry, bool changed, Urgency urgency) {
     const Counted counted = count_announcement(
         memory_, log_, {.slot = entry.slot, .counted = ++entry.counted, .changed = changed},
@@ -261,7 +260,8 @@ TensorEntry& Announcer::take_next_unnamed() {
     return entry;
 }
 
-/// The entry must already have room for the request's splits, because this function must not throw.
+/// Starts an operation without a name. This function must not throw, so the entry must already have memory for the
+/// splits of the request.
 void Announcer::start_unnamed(const Request& request, Completion& completion, Urgency urgency) noexcept {
     TensorEntry& entry = next_unnamed();
     ask_for(entry, request);
@@ -278,16 +278,16 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     count_arrival(entry, /*changed=*/false, urgency);
 }
 
-/// Returns the log entry that calls the operation of `entry`. If this rank is the last to announce the operation, it
-/// appends this log entry. Returns nothing if the registrar must compare the announcements first.
+/// Returns the log entry that calls the operation of `entry`. The rank that announces last appends this log entry.
+/// Returns nothing if the registrar must compare the announcements first.
 std::optional<ReadyCall<Announcer::Atomics>> Announcer::ready_call(const TensorEntry& entry, Urgency urgency) const {
     const bool unnamed = entry.slot < memory_.extent().unnamed_slots;
     if (caller_ == Caller::leader || joined_.any() ||
         (unnamed && (entry.request.is_refused || !signatures_agree(entry.slot, entry.generation)))) {
         return std::nullopt;
     }
-    // A caller that is about to drive progress must not wait for more operations. If a batch begins with this log
-    // entry, it is therefore closed at once.
+    // A caller that is about to drive progress must not wait for more operations. So if a batch begins with this log
+    // entry, the batch is closed at once.
     const std::uint64_t begins_batch_at = urgency != Urgency::background ? cursor_.position() : Log<Atomics>::kNowhere;
     return ReadyCall<Atomics>{
         {EntryKind::call, entry.slot, 0, 0, fusion_of(entry.request.metadata), entry.request.bytes()}, begins_batch_at};
@@ -314,9 +314,9 @@ void Announcer::after_counting(TensorEntry& entry, Counted counted, Urgency urge
             if (entry.slot < memory_.extent().unnamed_slots) {
                 ends_.complete(entry, reasons_.shut_down(entry.name));
             } else if (entry.stands_in && !entry.asked_for) {
-                // The slot is retired. This rank stood in for the operation only because it has joined, and no other
-                // host asked for the name. So this rank forgets the name. If another rank announces the operation by
-                // name later, this rank stands in for it again.
+                // The slot is retired. This rank has joined and has no operation of this name itself, and no other host
+                // asked for the name. So this rank forgets the name. If another rank announces the operation by name
+                // later, this rank announces it again on behalf of the join.
                 table_.unbind(entry);
                 complete_and_forget(entry, {});
             } else {

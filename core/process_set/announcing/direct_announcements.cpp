@@ -16,18 +16,19 @@ using collectives::Operation;
 void DirectAnnouncements::announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency) {
     place.flags |= Place<Atomics>::kDirect;
     if (auto& last = memory_.cursor(view_.rank).direct; last.load(std::memory_order_relaxed) != entry.slot + 1) {
-        last.store(entry.slot + 1, std::memory_order_release);  // this release store pairs with the stall monitor's
-                                                                // acquire load
+        // The store is a release, and pairs with the stall monitor's acquire load.
+        last.store(entry.slot + 1, std::memory_order_release);
     }
     if (urgency == Urgency::driving) {
         at_once_ = &entry;
         at_once_number_ = recording_.number();
-        // relaxed, because only this thread reads the value until another thread takes the progress lock
+        // The store to `direct_` may be relaxed: until another thread takes the progress lock, only this thread reads
+        // it.
         direct_.store(&entry, std::memory_order_relaxed);
     } else {
-        // This store comes before the announcement is published. It is seq_cst, because the thread that drives progress
-        // first marks itself as asleep and then reads direct_. Either that thread sees this store, or announced_more()
-        // below sees the mark and wakes that thread.
+        // The store to `direct_` comes before the announcement is published. It is seq_cst, because the thread that
+        // drives progress first marks itself as asleep, and then reads `direct_`. Either that thread sees this store,
+        // or announced_more() below sees the mark and wakes that thread.
         direct_.store(&entry, std::memory_order_seq_cst);
     }
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_seq_cst);
@@ -40,7 +41,8 @@ bool DirectAnnouncements::finish_at_once(int looks) {
     if (entry == nullptr) {
         return false;
     }
-    // The announcement is visible already, so no other member has to wait until the flight recorder has this record.
+    // The flight recorder gets its record only now. No other member waits for it, because the announcement is already
+    // visible.
     recording_.submitted(*entry, at_once_number_, entry->generation, /*is_blocking=*/true);
     DirectState found = DirectState::waiting;
     for (int look = 0; look < looks && found == DirectState::waiting; ++look) {
@@ -74,7 +76,7 @@ TensorEntry& DirectAnnouncements::withdraw() {
 }
 
 DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
-    // the pointer is not null, because the caller has checked any()
+    // `direct_` is not null, because the caller has checked any().
     TensorEntry& entry = *direct_.load(std::memory_order_relaxed);
     const DirectState found =
         look_at_direct(memory_, entry.slot, view_.rank, entry.generation, std::min(last_position, closing_at_));
@@ -89,7 +91,8 @@ DirectState DirectAnnouncements::turn(std::uint64_t last_position) {
     return found;
 }
 
-/// Returns false, after ending the job, if a member's announcement is wrong or memory has run out.
+/// Returns true if the operation was executed. If a member's announcement is wrong, or if memory has run out, ends the
+/// job and returns false.
 bool DirectAnnouncements::execute(TensorEntry& entry) {
     try {
         const Status executed = execution_.run(entry);

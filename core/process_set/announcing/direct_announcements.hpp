@@ -19,8 +19,9 @@
 
 namespace rueda::core {
 
-/// The one operation that this rank has announced directly (docs/design/0001-negotiation.md, "Direct announcements").
-/// It is a blocking operation whose input is sent with the announcement. At most one such operation exists at a time.
+/// The operation that this rank has announced directly, if there is one (docs/design/0001-negotiation.md, "Direct
+/// announcements"). There is at most one at a time. It is a blocking operation, and its input is sent with the
+/// announcement.
 ///
 /// Threads: the announcing thread sets the operation under the enqueue lock. The thread that drives progress reads and
 /// removes the operation, and then completes it.
@@ -28,7 +29,8 @@ class DirectAnnouncements {
 public:
     using Atomics = base::StdAtomics;
 
-    /// All references must outlive this object. If `is_allowed` is false, the rank announces nothing directly.
+    /// The objects behind all references must outlive this object. If `is_allowed` is false, the rank announces nothing
+    /// directly.
     DirectAnnouncements(const SetView& view, bool is_allowed, DirectExecution& execution, Recording& recording,
                         OperationEnds& ends, const JoinedMembers& joined, const Waking& waking, const LogCursor& cursor)
         : view_(view),
@@ -41,20 +43,21 @@ public:
           waking_(waking),
           cursor_(cursor) {}
 
-    /// Whether an operation may be announced directly. The input must be sent with the announcement, and the metadata
-    /// must be those that the ranks agreed on; the caller checks both. The calling thread must be about to drive
-    /// progress, because otherwise no thread would read the members' announcements. The caller holds the enqueue lock.
+    /// Whether an operation may be announced directly. The caller must check two more conditions: the input is sent
+    /// with the announcement, and the metadata are those that the ranks agreed on. The calling thread must be about to
+    /// drive progress, because otherwise no thread would read the announcements of the other members. The caller holds
+    /// the enqueue lock.
     [[nodiscard]] bool may_begin(const TensorEntry& entry, Urgency urgency) const {
         return urgency != Urgency::background && entry.request.count > 0 &&
                direct_.load(std::memory_order_relaxed) == nullptr && !joined_.any() && is_allowed_;
     }
     /// Announces `entry` directly; the announcement is already written to `place`. The caller holds the enqueue lock.
     void announce(TensorEntry& entry, Place<Atomics>& place, Urgency urgency);
-    /// Whether the last announced operation waits for a call of finish_at_once().
+    /// Whether the operation that was announced last still waits for finish_at_once().
     [[nodiscard]] bool is_at_once() const { return at_once_ != nullptr; }
-    /// Returns true if another member may announce the same operation directly, although this rank counts its
-    /// announcement in the slot. Each member decides for itself whether it sends its input with the announcement: this
-    /// depends on the kind of its memory and on its number of rows.
+    /// Call this before this rank counts its announcement in the slot. Returns true if another member may announce the
+    /// same operation directly. This is possible, because each member decides for itself whether it sends its input
+    /// with the announcement. The decision depends on the kind of its memory and on its number of rows.
     [[nodiscard]] bool others_may_use(const TensorEntry& entry) const;
     /// Removes and returns the operation. The caller must then count the announcement in the slot's counter, or end the
     /// operation.
@@ -72,18 +75,18 @@ public:
     /// asleep and then calls any(). Either the thread sees the operation, or the announcing thread sees the mark and
     /// wakes it.
     [[nodiscard]] bool any() const { return direct_.load(std::memory_order_seq_cst) != nullptr; }
-    /// Checks whether the directly announced operation can be completed. This rank must have announced one. If all
+    /// Checks whether the directly announced operation can be completed. There must be such an operation. If all
     /// members have announced it directly, this function executes and ends the operation. If the result is `withdrawn`,
-    /// the caller must call withdraw() and count the announcement in the slot's counter. `last_position`: see
-    /// look_at_direct().
+    /// the caller must call withdraw() and count the announcement in the slot's counter. look_at_direct() explains
+    /// `last_position`.
     DirectState turn(std::uint64_t last_position = kNoLastPosition);
     /// Records the log position of the *closing* entry, which says that a rank has shut down. A member that has read
     /// this entry announces nothing more.
     void note_closing(std::uint64_t position) { closing_at_ = position; }
     /// Checks up to `looks` times whether the operation that this thread has just announced can be completed. Returns
-    /// true if the operation has ended. In that case, its Completion object is marked as done only if the object holds
-    /// a part of the result (for an operation of variable size). Returns false if the operation has not ended; it is
-    /// then pending like any other operation.
+    /// true if the operation has ended. Its Completion object is then marked as done only if it holds a part of the
+    /// result (for an operation of variable size). Returns false if the operation has not ended. It is then pending
+    /// like any other operation.
     [[nodiscard]] bool finish_at_once(int looks);
 
 private:
@@ -100,10 +103,10 @@ private:
     const Waking& waking_;
     const LogCursor& cursor_;
     std::atomic<TensorEntry*> direct_{nullptr};
-    // The operation that the thread with the progress lock has just announced; null as soon as the operation counts as
-    // pending.
+    // The operation that the thread with the progress lock has just announced. Null when the operation counts as
+    // pending like any other.
     TensorEntry* at_once_ = nullptr;
-    std::uint64_t at_once_number_ = 0;  // the number of this operation in the flight recorder
+    std::uint64_t at_once_number_ = 0;  // the number of the operation `at_once_` in the flight recorder
     std::uint64_t closing_at_ = kNoLastPosition;
 };
 

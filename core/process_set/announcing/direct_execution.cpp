@@ -41,7 +41,7 @@ Status DirectExecution::run(TensorEntry& entry) {
             return exchange(entry);
         case Operation::barrier:
         case Operation::join:
-        case Operation::group:  // this operation has no elements, so it is never announced directly
+        case Operation::group:  // a group operation has no elements, so it is never announced directly
             break;
     }
     return failure(ErrorCode::internal, "'{}' was announced directly", entry.name);
@@ -57,8 +57,8 @@ Status DirectExecution::reduce_or_copy(const TensorEntry& entry) {
         return {};
     }
     Payloads payloads;
-    // The input and the copy in this rank's announcement are equal. This rank reads the input and not the copy, because
-    // the cache lines of the copy should stay in the caches of the other cores.
+    // The input of this rank and its copy in the announcement are equal. This rank reads the input, so that the cache
+    // lines of the copy stay in the caches of the other cores.
     payloads[view_.rank] = request.input;
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (member == view_.rank || (!reduces && member != root)) {
@@ -80,8 +80,8 @@ Status DirectExecution::reduce_or_copy(const TensorEntry& entry) {
     return {};
 }
 
-/// Finds the inputs and first dimensions of all members, for an operation of variable size. This rank's own values come
-/// from the caller's request, because other ranks can overwrite the announcement.
+/// For an operation of variable size: finds the inputs and the first dimensions of all members. This rank takes its own
+/// values from the request of the caller, because other ranks could overwrite its announcement.
 Status DirectExecution::locate(const TensorEntry& entry, Locations& of) const {
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
         if (member == view_.rank) {

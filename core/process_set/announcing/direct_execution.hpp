@@ -17,17 +17,18 @@
 namespace rueda::core {
 
 /// Executes an operation that all members have announced directly. This rank computes its result from the inputs in the
-/// announcements, and needs nothing more from the other ranks.
+/// announcements of all members. It needs nothing else from them.
 ///
 /// Threads: the thread that drives progress.
 class DirectExecution {
 public:
-    /// All arguments except `view` must outlive this object.
+    /// The objects behind all arguments except `view` must outlive this object.
     DirectExecution(const SetView& view, const PayloadReduction& reduction, const Announced& announced,
                     const RowOutputs& outputs)
         : view_(view), memory_(view.memory), reduction_(reduction), announced_(announced), outputs_(outputs) {}
 
-    /// Fails if a member announced data that differ from the agreed metadata. Throws std::bad_alloc.
+    /// Fails if a member announced data that do not match the agreed metadata. Throws std::bad_alloc if memory runs
+    /// out.
     [[nodiscard]] Status run(TensorEntry& entry);
 
 private:

@@ -56,8 +56,8 @@ void InputInspection::inspect_again(TensorEntry& entry) const {
     if (!is_compared(entry.request) || entry.request.device != nullptr || entry.stands_in || is_found(entry.finding)) {
         return;
     }
-    // This tensor is not checked. It is in memory that the ranks share (resident memory) and is reduced in place, so
-    // other ranks may already be writing the result into it.
+    // A tensor in resident memory (memory that the ranks share) that is reduced in place is not checked, because other
+    // ranks may already be writing the result into it.
     if (entry.request.input == entry.request.output && view_.arena.resident_offset(entry.request.input, 0)) {
         return;
     }

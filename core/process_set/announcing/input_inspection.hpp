@@ -11,8 +11,8 @@
 
 namespace rueda::core {
 
-/// Inspects the inputs of operations that the user wants checked (docs/design/0009-verify.md). Stores the finding in
-/// the operation's entry, for class Verification.
+/// Inspects the inputs of operations that the user wants checked (docs/design/0009-verify.md). The result of an
+/// inspection is a finding. It is stored in the operation's entry, where class Verification reads it.
 ///
 /// Threads: inspect() runs in any thread, under the enqueue lock; inspect_again() in the thread that drives progress.
 /// The other functions run in any thread.
@@ -28,9 +28,9 @@ public:
     /// Whether the inputs of this operation are checked for elements that are not finite.
     [[nodiscard]] bool looks_for_nan(collectives::Operation operation) const;
 
-    /// Inspects the input before the announcement. RUEDA_VERIFY=n compares every n-th result. The input's checksum is
-    /// computed here only if n is 1. If n is larger, this function cannot know whether the result of this operation
-    /// will be compared.
+    /// Inspects the input before the announcement. With RUEDA_VERIFY=1, this function also computes the input's
+    /// checksum. With a larger n, only every n-th result is compared. This function cannot know which results these
+    /// are, so it computes no checksum.
     void inspect(TensorEntry& entry) const noexcept;
     /// Checks whether the input has changed since the announcement. Call this before the execution. If the output is in
     /// other memory than the input, call this again after the execution.

@@ -112,10 +112,10 @@ bool Announcer::try_post_shutdown() {
         return false;
     }
     record->set_kind(RequestKind::shut_down);
-    // Before post(), this rank writes two things for the stall monitor: first the step that it has begun, then a note
-    // that it has announced its shutdown. post() may take long, because this rank may have to do all of the registrar's
-    // work in it. If this process is stopped in post(), the monitor sees the note. If the process is stopped earlier,
-    // the monitor sees at least the step.
+    // post() may take long, because this rank may have to do all of the registrar's work in it. If this process is
+    // stopped in post(), the stall monitor must know that this rank has announced its shutdown. So note_end_announced()
+    // comes before post(). set_step() comes first: if the process is stopped even earlier, the monitor sees at least
+    // the step.
     set_step(memory_, view_.rank, ProtocolStep::kPosting);
     note_end_announced(memory_, view_.rank);
     const Result<std::uint64_t> appended = registrar_.post();
@@ -175,8 +175,9 @@ bool Announcer::retry_deferred() {
     while (!unposted_resolves_.empty() && try_post_resolve(unposted_resolves_.front())) {
         unposted_resolves_.pop_front();
     }
-    // After a shutdown, the registrar would append an error entry to the log for each of these announcements. The log
-    // has space for only as many such entries as a mailbox has records. So this rank ends the operations itself.
+    // After a shutdown (`refused`), the registrar would append an error entry to the log for each announcement in
+    // `unposted_`. The log has space for only as many such entries as a mailbox has records. So this rank ends these
+    // operations itself.
     const bool refused = memory_.header().shut_down.load(std::memory_order_acquire) != 0;
     bool ended = false;
     const TensorEntry* const first_unposted = unposted_.empty() ? nullptr : &unposted_.front();
@@ -189,7 +190,8 @@ bool Announcer::retry_deferred() {
         }
     }
     if (first_unposted != (unposted_.empty() ? nullptr : &unposted_.front())) {
-        // Entries leave the queue only at its front. If the front has changed, the number of entries has changed too.
+        // Publishes the new first entry of the queue. Entries leave the queue only at its front, so this is also the
+        // time to publish the new number of entries.
         tell_deferred();
     }
     while (!unnamed_waiting_.empty() && !next_unnamed().pending.load(std::memory_order_acquire)) {

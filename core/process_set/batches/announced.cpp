@@ -18,7 +18,8 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
     const Place<base::StdAtomics>& place = view_.memory.place(slot, member, entry.generation);
     const Metadata& metadata = entry.request.metadata;
     const auto operation = static_cast<Operation>(metadata.operation);
-    // This code reads each value exactly once, because another process may change a value after the check.
+    // Each value is copied out of the shared memory exactly once, and the copy is checked and used. Another process may
+    // change the value in the shared memory after the check.
     const std::uint32_t flags = copy_once(place.flags);
     const std::uint32_t payload_bytes = copy_once(place.payload_bytes);
     location.absent = member == view_.rank ? entry.stands_in : (flags & PlaceFlags::kJoined) != 0;
@@ -67,8 +68,8 @@ Result<std::int64_t> Announced::read_splits(TensorEntry& entry, std::uint32_t sl
     received.clear();
     std::int64_t rows = 0;
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
-        // This rank's own splits come from the request. Reading the copy in the arena would take its cache lines from
-        // the other cores.
+        // This rank's own splits come from the request. If this rank read their copy in the arena, the copy's cache
+        // lines would leave the caches of the other cores.
         const std::int64_t* announced =
             member == view_.rank ? entry.request.splits.data() : view_.memory.splits(slot, member, entry.generation);
         std::int64_t left = of[member].first_dimension;

@@ -24,12 +24,12 @@ class Announced {
 public:
     explicit Announced(const SetView& view) : view_(view) {}
 
-    /// Finds the address and the size of a member's part of an operation.
+    /// Stores in `location` where the data of `member` for the operation are, and how large they are.
     [[nodiscard]] Status locate(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
                                 collectives::Location& location) const;
-    /// For an alltoall or a scatter on one host: reads how many rows each member sends to each member. `of` holds the
-    /// members' announcements. Returns the number of rows that this rank receives. Stores the number of rows from each
-    /// member in the operation's completion.
+    /// For an alltoall or a scatter on one host: reads how many rows each member sends to each member. `of[m]` is what
+    /// locate() found for member m. Returns the number of rows that this rank receives. Stores the number of rows from
+    /// each member in the operation's completion.
     [[nodiscard]] Result<std::int64_t> read_splits(TensorEntry& entry, std::uint32_t slot,
                                                    std::span<const collectives::Location> of,
                                                    std::vector<std::int64_t>& splits) const;

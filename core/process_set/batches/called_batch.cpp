@@ -117,8 +117,8 @@ Status CalledBatch::prepare_output(TensorEntry& entry, std::uint32_t slot) {
             return prepare_gather(entry);
         case Operation::alltoall:
         case Operation::scatter:
-            // If the arena has no table of splits, nothing can be prepared yet: the ranks exchange the splits first
-            // (begin_splits()).
+            // On several hosts, the arena has no table of splits. The ranks then exchange the splits first
+            // (begin_splits()), so nothing can be prepared here.
             return view_.extent().has_splits() ? prepare_alltoall(entry, slot) : Status();
         case Operation::reducescatter:
             return prepare_reducescatter(entry);
@@ -197,7 +197,7 @@ Status CalledBatch::take_splits() {
 void CalledBatch::own_splits(std::vector<std::int64_t>& splits) const {
     const std::size_t size = view_.set_size;
     if (splits_.size() != size * size || !view_.extent().has_splits()) {
-        splits = splits_;  // on several hosts, `splits_` holds only this rank's splits, so a copy is enough
+        splits = splits_;  // here `splits_` is empty, or holds only this rank's splits
         return;
     }
     splits.clear();

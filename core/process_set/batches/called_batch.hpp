@@ -19,7 +19,8 @@
 namespace rueda::core {
 
 /// A batch of operations that the log has called, in the form that a communicator executes. Operations are added one by
-/// one, with what each rank announced. The batch's task uses the memory of this object until the next begin().
+/// one, each with the announcements of the ranks. The batch's task uses the memory of this object until the next
+/// begin().
 ///
 /// Threads: the thread that drives progress. Every failure ends the job: a rank is faulty, or memory has run out.
 class CalledBatch {
@@ -55,7 +56,7 @@ public:
 
     /// For an operation of variable size: the number of members of the set, on all hosts.
     [[nodiscard]] std::size_t members() const { return rows_.size(); }
-    /// The first dimension that the member announced; empty if the member has joined.
+    /// Returns the first dimension that the member announced. Returns nothing if the member has joined.
     [[nodiscard]] std::optional<std::int64_t> rows_of(std::size_t member) const {
         return rows_[member] == kJoinedRows ? std::nullopt : std::optional(rows_[member]);
     }

@@ -19,8 +19,9 @@ using collectives::StepWork;
 
 namespace {
 
-/// If a batch takes long, this rank checks at this interval whether the inputs of the batch are ready on the device. A
-/// check costs one call of the driver for each input, and only stall reports need the result of the check.
+/// While the device works on a batch, this rank checks at this interval whether the batch's inputs are ready. The
+/// interval is long, because a check costs one call of the driver for each input, and only stall reports need its
+/// result.
 constexpr std::int64_t kLookAtInputsNs = 100'000'000;
 
 DeviceState::Phase published_phase(collectives::LaunchPhase phase) {
@@ -98,8 +99,8 @@ StepResult DeviceBatches::step_inner() {
     return result;
 }
 
-/// Returns the device and stream of the caller of this rank. Returns null if no caller of this rank started the
-/// operation, because this rank has joined.
+/// Returns the device and stream that the caller on this rank uses. Returns null if this rank has joined: then no
+/// caller on this rank has started the operation.
 const DeviceUse* DeviceBatches::own_use() const {
     for (const TensorEntry* entry : batch_->entries()) {
         if (entry->request.device != nullptr) {
@@ -146,8 +147,8 @@ Status DeviceBatches::begin_exchange(collectives::Communicator& host) {
     return {};
 }
 
-/// Returns null for a set on several hosts, because a member of such a set cannot reach the shared memory of all
-/// members.
+/// Returns the memory that the members of the host share. Returns null for a set on several hosts, because a member of
+/// such a set cannot reach the shared memory of all members.
 std::shared_ptr<collectives::SharedMemory> DeviceBatches::shared_memory(const DeviceUse& use) const {
     if (use.heap == nullptr || view_.extent().members != view_.set_size) {
         return nullptr;
@@ -242,8 +243,8 @@ void DeviceBatches::take_possible(const collectives::Batch& batch) {
     }
 }
 
-/// A member of a set on several hosts knows only what the members of its own host have announced, so such a set
-/// registers no memory.
+/// Returns this rank's memory of a tensor and, on one host, what the members announced about their memory. A member of
+/// a set on several hosts does not know the announcements of other hosts, so such a set registers no memory.
 collectives::TensorMemory DeviceBatches::memory_of(const DeviceUse* use,
                                                    std::span<const collectives::Location> locations) const {
     collectives::TensorMemory memory;
@@ -354,7 +355,7 @@ void DeviceBatches::publish(DeviceState::Phase phase) {
     state_.phase = phase;
     state_.device = device_;
     state_.set = phase == DeviceState::Phase::waits_for_set ? communicator_->awaited_set() : -1;
-    // Relaxed, also in publish_oldest(): stall reports read these values only seconds later.
+    // The stores here and in publish_oldest() are relaxed, because stall reports read these values only seconds later.
     view_.memory.cursor(view_.rank).device.store(state_.word(), std::memory_order_relaxed);
 }
 
@@ -371,13 +372,13 @@ void DeviceBatches::publish_oldest() {
     const std::lock_guard lock(oldest_mutex_);
     oldest_.reset();
     if (!launched_.empty()) {
-        // The name is moved, because a copy could fail for lack of memory. abandon() calls this function too, and must
-        // not fail.
+        // The description is moved. To copy its name could fail for lack of memory, but abandon(), which calls this
+        // function, must not fail.
         oldest_.emplace(std::move(launched_.front().about));
     }
 }
 
-/// Checks whether the batch still waits for work that the program has given to the device.
+/// Checks whether the batch still waits on the device for earlier work of the program.
 void DeviceBatches::look_at_inputs(Launched& batch) {
     const std::int64_t now_ns = base::monotonic_ns();
     if (state_.inputs == DeviceState::Inputs::ready || now_ns - batch.looked_ns < kLookAtInputsNs) {
@@ -420,8 +421,8 @@ void DeviceBatches::note_times(const Launched& batch) {
     }
 }
 
-/// Ends the operations of the batch that was launched first. The batch stays counted until its operations have ended,
-/// because a shutdown must wait until they have ended.
+/// Ends the operations of the batch that was launched first. Subtracts the batch from `launched_count_` only after
+/// that, because a shutdown must wait until the operations have ended.
 void DeviceBatches::end_first(const Status& status) {
     const Launched batch = std::move(launched_.front());
     launched_.pop_front();

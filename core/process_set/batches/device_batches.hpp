@@ -43,14 +43,14 @@ public:
         : view_(view), ends_(ends), path_(path), task_(*this) {}
 
     /// Starts the batch. The task is done when the batch is launched or refused. When the task is done, the caller must
-    /// call finish(). `host` is the set's communicator for the CPU; it must outlive this object. `after_splits`:
-    /// whether the members have exchanged their splits. If so, `host` executes a scatter as an alltoall. If a step of
-    /// the task fails, failed() has the reason.
+    /// call finish(). If a step of the task fails, failed() has the reason. `host` is the set's communicator for the
+    /// CPU; it must outlive this object. `after_splits` is true if the members have exchanged their splits; `host` then
+    /// executes a scatter as an alltoall.
     [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host,
                                            bool after_splits);
-    /// Takes over the operations of the batch that start() has launched. The callers may then submit their names again.
-    /// If the members have found that they cannot execute the batch, the operations end with the reason, which is the
-    /// same on all members.
+    /// Takes over the operations of the batch that start() has launched. The names of the operations may then be
+    /// submitted again. If the members have refused the batch, the operations end with the reason, which is the same on
+    /// all members.
     void finish(std::span<TensorEntry* const> entries);
 
     /// Ends the operations whose work the device has done. Returns whether any operation ended.
@@ -61,8 +61,7 @@ public:
         // operations which are no longer counted have ended.
         return launched_count_.load(std::memory_order_acquire) != 0;
     }
-    /// The batch that was launched first among the batches whose work the device has not done. Nothing if there is no
-    /// such batch.
+    /// Returns the oldest batch whose work the device has not done. Returns nothing if there is no such batch.
     [[nodiscard]] std::optional<LaunchedBatch> oldest() const {
         const std::lock_guard lock(oldest_mutex_);
         return oldest_;
@@ -92,7 +91,7 @@ private:
         launched,
         refused,  ///< the members cannot execute batches in device memory; `refusal_` says why
     };
-    /// Operations of one batch that was launched: the device does their work.
+    /// The operations of one launched batch. The device has got their work and has not finished it.
     struct Launched {
         LaunchedBatch about{};
         collectives::DeviceEventPtr end{};
@@ -100,8 +99,8 @@ private:
                                                             // batch waits
         std::vector<collectives::TensorMemory> memory{};    // the memory that the device uses until the event `end`
         std::int64_t looked_ns = 0;            // when this rank last checked `inputs`, or when the batch was launched
-        std::vector<std::uint64_t> records{};  // the numbers of the operations in the flight recorder
-        // the operations' completions; an operation for which no caller waits has none
+        std::vector<std::uint64_t> records{};  // the numbers that the flight recorder gave the operations
+        // The completions of the operations. An operation for which no caller waits has no completion.
         std::vector<Completion*> completions{};
     };
 
@@ -139,7 +138,7 @@ private:
     std::int32_t device_ = -1;  // the device of `communicator_`
     Status refusal_;
     Status failed_;
-    // the exchange: this member's offer, the offers of all members, and the batch that moves them
+    // for the exchange of the offers: this member's offer, the offers of all members, and the batch that moves them
     std::vector<collectives::DeviceCommunicator::Offer> own_offer_;
     std::vector<collectives::DeviceCommunicator::Offer> offers_;
     std::vector<collectives::Segment> exchange_segments_;

@@ -7,8 +7,8 @@
 namespace rueda::core {
 
 Result<collectives::SharedMemory::Block> ResidentBlocks::allocate(std::size_t bytes) {
-    // The heap lets a block of kLargeBlock bytes or more begin at a page, so smaller requests are enlarged to this
-    // size.
+    // The block must begin at a page. The heap guarantees this only for blocks of kLargeBlock bytes or more, so smaller
+    // requests are enlarged to this size.
     const std::uint64_t wanted = std::max<std::uint64_t>(bytes, collectives::ResidentHeap::kLargeBlock);
     const Result<void*> memory = heap_.allocate(wanted);
     RUEDA_RETURN_IF_FAILED(memory.status());

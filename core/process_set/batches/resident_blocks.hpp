@@ -17,7 +17,7 @@ namespace rueda::core {
 /// Threads: as for SharedMemory.
 class ResidentBlocks final : public collectives::SharedMemory {
 public:
-    /// The heap and what the view refers to must outlive this object.
+    /// The heap and the arena of `view` must outlive this object.
     ResidentBlocks(const SetView& view, collectives::ResidentHeap& heap) : arena_(view.arena), heap_(heap) {}
 
     [[nodiscard]] Result<Block> allocate(std::size_t bytes) override;

@@ -26,12 +26,12 @@ public:
     /// The output of an allgather, or of a gather on its root. The output holds the rows of all members. `rows_of[m]`
     /// is the number of rows of member m.
     [[nodiscard]] Result<std::byte*> of_gathered(TensorEntry& entry, std::span<const std::int64_t> rows_of) const;
-    /// The output of a gather; null on ranks other than the root. On the root, also stores in the completion how many
-    /// rows each member gave.
+    /// The output of a gather. On the root, also stores in the completion how many rows each member gave. Null on the
+    /// other ranks.
     [[nodiscard]] Result<std::byte*> on_root(TensorEntry& entry, std::span<const std::int64_t> rows_of) const;
-    /// Returns the output for `rows` rows. `rows_before` is the number of these rows that come before this rank's own
-    /// rows. If the caller's output has the wrong size, the operation fails on this rank, and the result is null. Even
-    /// so, this rank takes part in the operation without storing a result, because the other ranks need its input.
+    /// Returns the output for `rows` rows. This rank's own rows come after the first `rows_before` rows. If the
+    /// caller's output has the wrong size, the operation fails on this rank, and the result is null. Even so, this rank
+    /// takes part in the operation without storing a result, because the other ranks need its input.
     [[nodiscard]] Result<std::byte*> of_all(TensorEntry& entry, std::int64_t rows, std::int64_t rows_before) const;
 
 private:

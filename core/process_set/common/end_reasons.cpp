@@ -33,8 +33,8 @@ Status EndReasons::shut_down_here() const noexcept try {
 }
 
 Status EndReasons::shut_down(std::string_view name) const noexcept try {
-    // The error names the rank that shut down first. That rank is the cause: other ranks may have left only because
-    // that rank left. This acquire load pairs with the release store to `shut_down`, which publishes `first_shut_down`.
+    // The error names the rank that shut down first, because the other ranks may have shut down only for that reason.
+    // This acquire load pairs with the release store to `shut_down`, which publishes `first_shut_down`.
     static_cast<void>(view_.memory.header().shut_down.load(std::memory_order_acquire));
     const std::int32_t rank = view_.memory.header().first_shut_down.load(std::memory_order_relaxed);
     const SetIdentity& identity = view_.identity;

@@ -25,10 +25,11 @@ public:
     [[nodiscard]] static Status about(std::string_view name, const Status& reason);
     /// The reason: this rank has shut down, or has removed the set.
     [[nodiscard]] Status shut_down_here() const noexcept;
-    /// The reason: another rank has shut down, or has removed the set. `name`: see about().
+    /// The reason: another rank has shut down, or has removed the set. `name` is the name of the operation, as in
+    /// about().
     [[nodiscard]] Status shut_down(std::string_view name) const noexcept;
-    /// Like shut_down(), for an operation without a name. The text says how many such operations each rank has started:
-    /// this rank may have made one call more than the other ranks.
+    /// Like shut_down(), for an operation without a name. The text says how many such operations each rank has started,
+    /// so that the user sees whether this rank made one call more than the other ranks.
     [[nodiscard]] Status shut_down_unnamed(const TensorEntry& entry) const noexcept;
     /// The reason: all slots for names are taken. `slots`, the number of slots, comes from the log, so all ranks give
     /// the same text.

@@ -78,8 +78,8 @@ void ExecutionParts::extend(PartKind kind, std::uint64_t begin, std::uint64_t en
     ++open_.steps;
 }
 
-/// Records the current part, which ends here. If the part is a wait, it lasts until `next_begin`, the time at which the
-/// next step began.
+/// Ends the open part and records it. If the part is a wait, its end is `next_begin`, the time at which the next step
+/// began.
 void ExecutionParts::close(std::uint64_t next_begin) {
     if (open_.steps == 0) {
         return;

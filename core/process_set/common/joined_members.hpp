@@ -22,8 +22,8 @@ public:
         : memory_(view.memory), waking_(waking), members_(view.extent().members), rank_(view.rank) {}
 
     [[nodiscard]] bool any() const {
-        // This load is acquire: if a member first joined and then announced an operation, the last rank that announces
-        // this operation sees that the member has joined.
+        // The load is acquire. A member may first join and then announce an operation. The last rank that announces
+        // this operation must see that the member has joined.
         return memory_.header().joined.load(std::memory_order_acquire) != 0;
     }
     /// Notifies the joined members after this rank has announced `entry`. Exception: if this rank has joined and only
@@ -44,8 +44,9 @@ public:
     /// Wakes the members in the mask `joined`, except this rank.
     void wake(std::uint64_t joined) const {
         memory_.header().announced_ns.store(base::coarse_monotonic_ns(), std::memory_order_relaxed);
-        // The addition is seq_cst: before a thread sleeps, it marks itself as asleep and then reads `announced` in
-        // Join::turn(). Either the thread sees the new count, or wake() below sees the mark.
+        // The addition to `announced` is seq_cst. Before a member's thread sleeps, it marks itself as asleep and then
+        // reads `announced` in Join::turn(). Either the thread sees the new count, or Waking::wake() below sees the
+        // mark.
         memory_.header().announced.fetch_add(1, std::memory_order_seq_cst);
         for (std::uint32_t member = 0; member < members_; ++member) {
             if (member != rank_ && (joined >> member & 1) != 0) {

@@ -24,8 +24,8 @@ public:
         next_.store(position, std::memory_order_relaxed);
         advance_cursor(memory_, rank_, position);
     }
-    /// Moves the cursor past an entry that forbids this rank to announce more, in one slot or in all slots; see
-    /// end_announcements().
+    /// Moves the cursor past a log entry after which this rank may announce nothing more, either in one slot or in all
+    /// slots. See end_announcements().
     void advance_behind_end(std::uint64_t position) {
         next_.store(position, std::memory_order_relaxed);
         end_announcements(memory_, rank_, position);

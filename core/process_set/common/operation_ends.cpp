@@ -25,7 +25,7 @@ Completion* OperationEnds::launch(TensorEntry& entry) {
     }
     note_finished(entry);
     recording_.launched(entry, base::ticks_now());
-    entry.request.device.reset();  // gives back the event that says when the input is ready
+    entry.request.device.reset();  // gives back the device event that says when the input is ready
     // From now on, a caller may submit this name again. This release store pairs with the load in that submit.
     entry.pending.store(false, std::memory_order_release);
     return completion;
@@ -49,7 +49,7 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
     // From now on, a caller may submit this name again. This release store pairs with the load in that submit.
     entry.pending.store(false, std::memory_order_release);
     uncount_one();
-    // this rank announced the operation only because it has joined, so none of its callers waits for it
+    // null: this rank announced the operation only because it has joined, so none of its callers waits
     if (completion != nullptr) [[likely]] {
         completion->complete_one(status);
     }
@@ -57,8 +57,8 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
 
 void OperationEnds::forget_finished(std::uint32_t slot) {
     if (static_cast<std::uint32_t>(finished_.load(std::memory_order_relaxed)) == slot + 1) {
-        // relaxed: the next store to this rank's cursor also publishes this value. The registrar waits for that store
-        // before it reuses the slot.
+        // The store is relaxed, because this rank's next store to its cursor publishes the value. The registrar waits
+        // for the cursor before it reuses the slot.
         finished_.store(0, std::memory_order_relaxed);
     }
 }

@@ -22,12 +22,12 @@ namespace rueda::core {
 /// any thread.
 class OperationEnds {
 public:
-    /// `pending`: see the constructor of ProcessSet.
+    /// `pending` counts the pending operations of all sets of this rank; see the constructor of ProcessSet.
     OperationEnds(const SetView& view, const Waking& waking, const Recording& recording,
                   std::atomic<std::uint32_t>& pending);
 
-    /// Two functions: the first adds one pending operation to the count, the second subtracts one. They are seq_cst: a
-    /// thread adds one and then tries to take the progress lock. The holder releases the lock and then reads the count
+    /// These two functions add one pending operation to the count, and subtract one. The accesses are seq_cst. A thread
+    /// adds one and then tries to take the progress lock. The holder of the lock releases it and then reads the count
     /// (ProgressLock::leave()). Either the thread gets the lock, or the holder sees the operation.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
     void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
@@ -38,8 +38,8 @@ public:
     /// Like complete() above, for an operation that ended at `ticks` (base::ticks_now()).
     void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
     /// Ends an operation with success. This thread must have announced the operation, and the operation must not be
-    /// counted as pending. `has_result`: whether the Completion object holds a part of the result. The Completion
-    /// object is marked as done only if `has_result` is true.
+    /// counted as pending. `has_result` is true if the Completion object holds a part of the result. Only then is the
+    /// Completion object marked as done.
     void complete_uncounted(TensorEntry& entry, bool has_result, std::uint64_t started, std::uint64_t ended) {
         Completion& completion = *entry.completion;
         note_finished(entry);
@@ -54,8 +54,8 @@ public:
         }
     }
     /// Lets the caller submit the name of `entry` again, because the device has got all work of the operation. The
-    /// operation stays counted as pending. Returns the completion of the operation, or null if no caller of this rank
-    /// waits. The completion must be marked as done when the device has done the work.
+    /// operation stays counted as pending. Returns the completion of the operation, or null if no caller on this rank
+    /// waits. The caller of launch() must mark the completion as done when the device has done the work.
     [[nodiscard]] Completion* launch(TensorEntry& entry);
     /// Subtracts a launched operation (see launch()) from the count, because the device has done its work or the
     /// operation has failed. `record` is the operation's number in the flight recorder.
@@ -70,9 +70,9 @@ public:
                   std::int64_t end_ns) const {
         recording_.note_gpu(operation, device, operations, begin_ns, end_ns);
     }
-    /// If the operation that this rank finished last used `slot`, removes the note about this operation. Call this
-    /// before the slot loses its name, because readers of the note find the operation's name through the slot. The next
-    /// store of this rank's cursor publishes the change.
+    /// This rank notes which operation it finished last. If that operation used `slot`, this function removes the note.
+    /// Call it before the slot loses its name, because readers of the note find the operation's name through the slot.
+    /// The next store of this rank's cursor publishes the change.
     void forget_finished(std::uint32_t slot);
 
     /// Ends the job with an error. The text begins with the name of the set, if there is memory to add it.
@@ -84,9 +84,9 @@ public:
     [[nodiscard]] bool has_aborted() const { return view_.arena.blocks().abort().raised(); }
 
 private:
-    /// Stores which operation was finished last, for stall reports. If the operation has no slot, this stores 0
-    /// (kNoSlot + 1), because such an operation has no name to report. The store is relaxed: the stall monitor reads
-    /// the value only seconds later.
+    /// Stores which operation was finished last, for stall reports: its generation, and its slot plus 1. An operation
+    /// without a slot has no name to report; for it, kNoSlot + 1 overflows to 0. The store is relaxed, because the
+    /// stall monitor reads the value only seconds later.
     void note_finished(const TensorEntry& entry) {
         finished_.store(entry.generation << kFinishedSlotBits | (entry.slot + 1), std::memory_order_relaxed);
     }

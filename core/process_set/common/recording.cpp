@@ -9,8 +9,8 @@ namespace rueda::core {
 
 using collectives::Operation;
 
-// The recorder is in `base`, where the type Operation is not known. So the recorder has numbers of its own, which must
-// equal those of the operations.
+// The recorder is in `base`, where the type Operation is not known. So the recorder defines its own number for each
+// operation. These numbers must equal the values of Operation.
 static_assert(static_cast<std::uint8_t>(Operation::allreduce) == base::RecordKind::kAllreduce &&
               static_cast<std::uint8_t>(Operation::broadcast) == base::RecordKind::kBroadcast &&
               static_cast<std::uint8_t>(Operation::allgather) == base::RecordKind::kAllgather &&
@@ -39,7 +39,7 @@ void Recording::submitted(TensorEntry& entry, std::uint64_t number, std::uint64_
     if (collectives::has_variable_rows(static_cast<Operation>(metadata.operation))) [[unlikely]] {
         bytes *= static_cast<std::uint64_t>(request.first_dimension);
     }
-    // also true if the slot is kNoSlot, because only an operation with a name can be without a slot
+    // Also true for kNoSlot, which is larger than every slot: only an operation with a name can have no slot.
     const bool has_name = entry.slot >= view_.extent().unnamed_slots;
     entry.recorded = writer_.announce({.kind = metadata.operation,
                                        .dtype = metadata.dtype,

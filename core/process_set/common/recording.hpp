@@ -54,7 +54,7 @@ public:
     }
     /// Records that a device has got all work of the operation. The operation ends when the device has done the work.
     void launched(const TensorEntry& entry, std::uint64_t ticks) const { writer_.launch(entry.recorded, ticks); }
-    /// Records that the operation of `entry` was executed successfully between these times.
+    /// Records that the operation of `entry` was executed successfully, from `started` to `ended`.
     void executed(const TensorEntry& entry, std::uint64_t started, std::uint64_t ended) const {
         writer_.start_and_end(entry.recorded, started, ended);
     }

@@ -12,8 +12,8 @@
 namespace rueda::core {
 
 /// What all parts of a process set need to know about the set: this rank's position in it, and the memory of this
-/// host's announcements. Each part copies this object or refers to the set's copy. The referenced objects do not
-/// change, and outlive all parts.
+/// host's announcements. Each part has a copy of this object, or a reference to the copy in ProcessSet. The objects to
+/// which SetView refers outlive all parts.
 struct SetView {
     const SetIdentity& identity;
     const collectives::Arena& arena;
@@ -25,11 +25,12 @@ struct SetView {
     [[nodiscard]] const NegotiationExtent& extent() const { return memory.extent(); }
     /// This rank's number in the job.
     [[nodiscard]] std::int32_t own_job_rank() const { return identity.ranks[set_rank]; }
-    /// The number that a member on this host has in the job. For texts.
+    /// The number that a member on this host has in the job. Messages use this number.
     [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const {
         return arena.blocks().of(member).global_rank.load(std::memory_order_relaxed);
     }
-    /// The number, counted from 1, of the operation without a name that used `slot` in `generation`.
+    /// Operations without a name are counted from 1. Returns the number of the operation that used `slot` in
+    /// `generation`.
     [[nodiscard]] std::uint64_t call_of_unnamed(std::uint32_t slot, std::uint64_t generation) const {
         return (generation - 1) * extent().unnamed_slots + slot + 1;
     }

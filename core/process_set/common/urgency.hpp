@@ -6,8 +6,7 @@ namespace rueda::core {
 
 /// Which thread will execute the operations that become ready when this rank announces an operation.
 enum class Urgency {
-    background,  ///< no thread waits for the operations yet; when the log calls them, the thread that drives progress
-                 ///< executes them
+    background,  ///< no thread waits for the operations yet; the thread that drives progress executes them
     blocking,    ///< the calling thread is about to drive progress itself
     driving,     ///< the calling thread already holds the progress lock, and calls finish_at_once() next
 };

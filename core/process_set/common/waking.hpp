@@ -13,7 +13,7 @@ namespace rueda::core {
 /// Wakes the members of a process set on this host. Each member's attention word says whether the member sleeps, and
 /// whether a blocked caller or a background thread sleeps.
 ///
-/// Threads: any. ring_readers() only under the enqueue lock.
+/// Threads: any thread. The caller of ring_readers() holds the enqueue lock.
 class Waking {
 public:
     explicit Waking(const SetView& view)
@@ -21,8 +21,8 @@ public:
 
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
-    /// Wakes all other sleeping members, because a batch starts or an operation ends for all members. When the log
-    /// entries were appended, only blocked callers were woken; this function also wakes sleeping background threads.
+    /// Wakes all other sleeping members. Call this when a batch starts or an operation ends for all members. The rank
+    /// that appended the log entries woke only blocked callers; this function also wakes sleeping background threads.
     /// Members that are awake read the log without being woken.
     void wake_others() const {
         for (std::uint32_t member = 0; member < members_; ++member) {

@@ -14,10 +14,9 @@
 
 namespace rueda::core {
 
-/// Whether all members of the group can have a slot at the same time. With several ranks, the operation in which the
-/// ranks compare their numbers of members needs a slot, too. If the group is too large, every rank announces only the
-/// group's number of members. From these numbers, all ranks learn that the group is too large, or that the ranks
-/// disagree.
+/// Whether all members of the group can have a slot at the same time. With several ranks, one more slot is needed: for
+/// the operation in which the ranks compare their numbers of members. If the group is too large, every rank starts only
+/// this operation. All ranks then learn that the group is too large, or that their numbers differ.
 bool Groups::fits_in_slots(std::size_t members) const {
     return members + (view_.set_size > 1 ? 1 : 0) <= view_.extent().for_names(view_.extent().slots);
 }
@@ -30,8 +29,8 @@ Status Groups::too_many_members(std::string_view group, std::size_t members) con
                    view_.extent().for_names(view_.extent().slots));
 }
 
-/// Checks the names of the group and of its members before any operation is pending. `names` holds the names of all
-/// `members` that will be started; `names` is empty if the group is too large.
+/// Checks the names of the group and of its members, before any of its operations is started. `names` holds the names
+/// of the members. If the group is too large, no member will be started, and `names` is empty.
 Status Groups::check(std::string_view group, std::size_t members, std::span<const std::string> names) {
     RUEDA_RETURN_IF_FAILED(announcer_.check_open(names.empty() ? group : std::string_view(names.front())));
     for (const std::string& name : names) {
@@ -93,8 +92,8 @@ Status Groups::submit(std::string_view group, std::span<const std::string> names
     return {};
 }
 
-/// Announces the group's number of members. If the group does not fit into the slots (`fits` is false), nothing else
-/// will be announced.
+/// Announces the group's number of members. If the group does not fit into the slots, `fits` is false, and the caller
+/// does not start the members.
 TensorEntry& Groups::start_number(std::string_view group, std::size_t members, bool fits, Completion& completion,
                                   Urgency urgency) {
     completion.add_members(1);
@@ -118,10 +117,10 @@ void Groups::forget_unused(std::string_view name) {
     }
 }
 
-/// Whether the members of the group must wait until the log has called the operation that announces their number. They
-/// must wait if this operation has no slot yet. If the operation never got a slot, no rank would learn how many members
-/// the other ranks have. All ranks decide in the same way. On one host, either all ranks have a slot for this
-/// operation, or no rank has one. On several hosts, the job ends if no slot is free.
+/// Whether the members of the group must wait until the log has called `count`, the operation that announces their
+/// number. They must wait if `count` has no slot yet. Otherwise the members could take all slots, and no rank would
+/// learn how many members the other ranks have. All ranks decide in the same way. On one host, either all ranks have a
+/// slot for `count`, or no rank has one. On several hosts, the job ends if no slot is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }
@@ -165,19 +164,19 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     }
     const std::int64_t own = is_size_of_group(entry.request.metadata) ? entry.request.first_dimension : 0;
     RUEDA_RETURN_IF_FAILED(check_counts(entry, ranks_of, own));
-    // A member may have failed earlier with an error that says that there are not enough slots for the names of all
-    // ranks. The mismatch replaces this error.
+    // A member may have failed earlier, because the slots do not suffice for the names of all ranks. The mismatch
+    // replaces the error of this earlier failure.
     entry.completion->fail_foremost(mismatch);
     if (in_full && holds_members()) {
-        // the members were held back until all ranks had announced the group's number of members, so no rank has
-        // announced a member
+        // No rank has announced a member: the members were held back until all ranks had announced their numbers of
+        // members.
         announcer_.end_held(entry, mismatch);
         return {};
     }
     if (!announcer_.check_open(entry.name).is_ok()) {
-        // This rank announces nothing more here, but the members end in any case. After a failure or a shutdown, all
-        // pending operations fail. During a join, this rank also announces everything that other ranks announce. Even
-        // if some of the members succeed, the group's handle fails.
+        // Here this rank may start no operations, because of a failure, a shutdown or a join. The members end
+        // nevertheless. After a failure or a shutdown, all pending operations fail. During a join, this rank announces
+        // everything that other ranks announce. Even if some of the members succeed, the group's handle fails.
         return {};
     }
     for (const auto& [count, ranks] : ranks_of) {
@@ -188,8 +187,8 @@ Status Groups::end(TensorEntry& entry, const RanksOfCount& ranks_of, const Statu
     return {};
 }
 
-/// Checks that the number of members of every rank is possible. If another rank's group has more members than this
-/// rank's group, the names of its members may be longer. This rank has not checked the length of such names before.
+/// Checks that the number of members of every rank is possible. The names of members contain numbers, so they may be
+/// longer if another rank's group has more members. This rank has not checked the length of such names before.
 Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_of, std::int64_t own) const {
     for (const auto& [count, ranks] : ranks_of) {
         if (count > static_cast<std::int64_t>(kMostGroupMembers) ||
@@ -207,9 +206,10 @@ Status Groups::check_counts(const TensorEntry& entry, const RanksOfCount& ranks_
     return {};
 }
 
-/// Makes the members of another rank's group of `count` members fail. For this purpose, this function announces a group
-/// of 0 members under the name of each member. No caller can start a group of 0 members, so this announcement matches
-/// no announcement of another rank. `entry` is still pending, so callers of this rank cannot use these names.
+/// Makes the members of another rank's group fail, which has `count` members. For this purpose, this function announces
+/// a group of 0 members under the name of each member. No caller can start a group of 0 members, so this announcement
+/// matches no announcement of another rank. Callers of this rank cannot use these names, because `entry` (the group's
+/// operation) is still pending.
 void Groups::announce_for_others(std::int64_t count, const TensorEntry& entry) {
     Request nothing;
     make_count(0, view_.identity.id, nothing);

@@ -26,8 +26,8 @@ namespace rueda::core {
 /// end() runs under the lock.
 class Groups {
 public:
-    /// For each number of members that some rank announced: the job's ranks that announced it. Ranks on other hosts may
-    /// be missing from the lists.
+    /// For each number of members that a rank announced, the list of the ranks that announced it, by their numbers in
+    /// the job. Ranks on other hosts may be missing from the lists.
     using RanksOfCount = std::map<std::int64_t, std::vector<std::int32_t>>;
 
     Groups(const SetView& view, Announcer& announcer) : view_(view), announcer_(announcer) {}
@@ -36,12 +36,12 @@ public:
     Status submit(std::string_view group, std::span<const std::string> names, std::span<const Request> requests,
                   Completion& completion, Urgency urgency);
     /// Call this when all ranks have announced the number of members of their group; `batch` holds the numbers. If the
-    /// numbers differ, this function ends the group with an error. `in_full`: whether the group was announced by its
-    /// name, because the name had no slot.
+    /// numbers differ, this function ends the group with an error. `in_full` is true if this rank announced the number
+    /// with the group's name, because the name had no slot.
     Status settle(TensorEntry& entry, const CalledBatch& batch, bool in_full);
-    /// Ends a group if the ranks disagree about its number of members. For members that only other ranks have, this
-    /// rank announces metadata that cannot match. All members therefore fail on all ranks with a mismatch. `in_full`:
-    /// as for settle(). `entry` is still pending.
+    /// Ends a group if the ranks disagree about its number of members. If only other ranks have a member, this rank
+    /// announces metadata for it that cannot match. All members therefore fail on all ranks with a mismatch. `in_full`
+    /// is the same as for settle(). `entry` must still be pending.
     Status end(TensorEntry& entry, const RanksOfCount& ranks_of, const Status& mismatch, bool in_full);
 
 private:

@@ -45,8 +45,8 @@ Status Join::announce(Completion& completion, bool counted) {
     looked_at_ = kNeverLooked;
     ends_.count_one();
     joins_soon_.store(true, std::memory_order_seq_cst);
-    joins_.store(true, std::memory_order_release);  // with release, so that a thread that reads `true` in is_on() sees
-                                                    // the fields above
+    // a release store: a thread that reads `true` in is_on() also sees the fields above
+    joins_.store(true, std::memory_order_release);
     if (may_join()) {
         become_joined();
     }
@@ -73,9 +73,9 @@ bool Join::turn() {
         }
         become_joined();
     }
-    // This rank looks for announcements again when it has read more of the log. When it last looked, it may have been
-    // unable to announce an operation of other ranks, because an earlier operation was still pending. That earlier
-    // operation may have ended since then.
+    // This rank looks for announcements of other ranks when their count has changed, and also when it has read more of
+    // the log. When it last looked, it may have been unable to announce an operation, because an earlier operation was
+    // still pending. That earlier operation may have ended since then.
     const std::uint64_t position = cursor_.position();
     const std::uint64_t announced = view_.memory.header().announced.load(std::memory_order_seq_cst);
     bool moved = false;
@@ -91,8 +91,8 @@ bool Join::turn() {
     return settle() || moved;
 }
 
-/// Whether this rank may join now. All operations that it has submitted must be announced. If it has announced an
-/// operation directly, that operation must have ended, because other members may complete it from the direct
+/// Whether this rank may join now. There are two conditions. All operations that it has submitted must be announced. An
+/// operation that it has announced directly must have ended, because other members may complete it from the direct
 /// announcements alone.
 bool Join::may_join() const { return announcer_.has_announced_all() && !direct_.any(); }
 
@@ -105,17 +105,17 @@ void Join::become_joined() {
 
 bool Join::is_away() const { return core::is_away(view_.memory, view_.rank); }
 
-/// Posts a *settle* request if all members have joined and nothing is pending on this rank. The request asks the
-/// registrar to end the join. If an operation that this rank has started is pending, this rank does not post. The other
-/// ranks do not post either: all of them have joined, so they announce this operation too, and the operation is pending
-/// on all ranks.
+/// Posts a *settle* request if all members have joined and no operation is pending on this rank. The request asks the
+/// registrar to end the join. No rank ends the join too early: as long as an operation that this rank has started is
+/// pending here, it is pending on the other ranks too, because they have joined and announce it.
 bool Join::settle() {
     if (has_settled_ ||
         view_.memory.header().joined.load(std::memory_order_acquire) != all_members(view_.extent().members) ||
         !has_nothing_pending()) {
         return false;
     }
-    // If the mailbox is full, a later turn tries again; the mailbox becomes free when members read the log.
+    // If the mailbox is full, a later turn tries again. When the members have read more of the log, the mailbox has
+    // room again.
     has_settled_ = announcer_.try_post_settle();
     return has_settled_;
 }
@@ -139,7 +139,8 @@ bool Join::stand_in_for_new(bool look_at_places) {
     return stand_in_for_direct() || any;
 }
 
-/// Operations without a name match by the order of the calls, so this rank makes the same calls as the other ranks.
+/// Announces the operations without a name that other ranks have announced. Such operations match by the order of the
+/// calls, so this rank must announce each of them.
 bool Join::stand_in_for_unnamed() {
     bool any = false;
     while (!announcer_.next_unnamed().pending.load(std::memory_order_acquire) &&
@@ -163,10 +164,10 @@ bool Join::stand_in_for_slot(std::uint32_t slot, bool look_at_places) {
     return true;
 }
 
-/// Other ranks have announced an operation in `slot` under a new name. If this rank does not know the name, this
-/// function announces the operation for this rank, without data (it stands in). There are two other cases: this rank
-/// knows the name in another slot, or has announced the operation by name. In these cases the function does nothing,
-/// because this rank must first read the log entries about the name.
+/// Call this if other ranks may have announced an operation in `slot` under a new name. If this rank does not know the
+/// name, this function announces the operation for this rank, without data (it stands in). If this rank knows the name
+/// in another slot, or has announced the operation by name, the function does nothing. This rank must then first read
+/// the log entries about the name.
 bool Join::stand_in_for_new_name(std::uint32_t slot) {
     const auto& label = view_.memory.label(slot);
     const auto state = label.state();
@@ -192,7 +193,8 @@ bool Join::stand_in_for_new_name(std::uint32_t slot) {
     return true;
 }
 
-/// Each member has at most one direct announcement at a time; the member's `Cursor::direct` gives its slot.
+/// Announces the operations that other members have announced directly. Each member has at most one direct announcement
+/// at a time; the member's `Cursor::direct` holds the slot plus 1.
 bool Join::stand_in_for_direct() {
     bool any = false;
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
@@ -207,7 +209,8 @@ bool Join::stand_in_for_direct() {
     return any;
 }
 
-/// Whether another rank has announced the next operation in the entry's slot. The slot must be bound on this rank.
+/// Whether another rank has announced the next operation in the slot of `entry`. On this rank, the slot must belong to
+/// `entry`.
 bool Join::was_announced(const TensorEntry& entry, bool look_at_places) const {
     if (has_new_arrivals(view_.memory, entry.slot, entry.counted)) {
         return true;
@@ -224,10 +227,9 @@ bool Join::was_announced_by(const TensorEntry& entry, std::uint32_t member) cons
     return has_stamped(view_.memory, entry.slot, member, entry.generation + 1);
 }
 
-/// Whether this rank will announce `name` with a finding of its own. `name` is an operation that compares what the
-/// ranks found when they checked another operation. The result is true if a caller of this rank started the checked
-/// operation, and this operation was still pending when the rank joined. In this case the rank must not announce the
-/// comparison without a finding now.
+/// Whether this rank will announce `name` with a finding of its own. `name` may be an operation in which the ranks
+/// compare what they found when they checked another operation. The result is true if a caller of this rank started the
+/// checked operation and it is still pending. This rank must then not announce the comparison without a finding.
 bool Join::will_announce(std::string_view name) {
     bool found = false;
     announcer_.table().for_each([&](const TensorEntry& entry) {
@@ -240,7 +242,7 @@ bool Join::will_announce(std::string_view name) {
 /// Announces an operation without knowing its metadata. take_called() sets the metadata when the operation is called.
 void Join::stand_in(TensorEntry& entry, bool asked_for) {
     entry.ask_for({});
-    // because of this flag, announce() does not send the empty metadata as changed metadata
+    // without this flag, announce() would send the empty metadata as changed metadata
     entry.known_to_agree = true;
     entry.completion = nullptr;
     entry.stands_in = true;
@@ -268,8 +270,8 @@ Status Join::take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t g
     // the number of elements, as in Request::count
     std::uint64_t count = operation == Operation::barrier || operation == Operation::group ? 0 : 1;
     bool usable = is_plausible(metadata) && is_possible(metadata) && collectives::goes_on_without_joined(operation);
-    // If the operation announces a group's number of members, the tensor's first dimension holds this number. The
-    // number may differ between ranks.
+    // The first dimension may differ between the ranks, also in the operation that announces a group's number of
+    // members. So it is left out of `count`.
     const int first = usable && collectives::may_differ_in_rows(operation) ? 1 : 0;
     if (usable && count > 0) {
         const std::span extents(metadata.shape, metadata.ndim);

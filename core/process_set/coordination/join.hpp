@@ -26,8 +26,7 @@ namespace rueda::core {
 /// other functions run under the lock, unless a comment says otherwise.
 class Join {
 public:
-    /// All references must outlive this object. `inspects` says whether inputs or results are checked; see
-    /// Verification.
+    /// All references must outlive this object. `inspects` is true if inputs or results are checked; see Verification.
     Join(const SetView& view, bool inspects, Announcer& announcer, const DirectAnnouncements& direct,
          const JoinedMembers& joined, const Announced& announced, OperationEnds& ends, const Waking& waking,
          const LogCursor& cursor)
@@ -55,14 +54,15 @@ public:
     /// Whether `completion` is the completion of the join in progress.
     [[nodiscard]] bool is_awaited_by(const Completion& completion) const { return completion_ == &completion; }
 
-    // stand_in_for_name(), stand_in_for_calls() and end_of_all() handle log entries. If no correct rank can have
-    // written the entry, these functions end the job.
+    // stand_in_for_name(), stand_in_for_calls() and end_of_all() handle log entries. They end the job if the log entry
+    // is one that no correct rank can have written.
     //
-    // Announces `name`, which other hosts have announced, while all ranks of this host have joined. Does nothing if the
-    // operation is already pending on this rank. All ranks of this host call this function for the same log entry.
+    // Announces the operation `name` for this rank. Other hosts have announced it, and all ranks of this host have
+    // joined. Does nothing if the operation is already pending on this rank. All ranks of this host call this function
+    // for the same log entry.
     void stand_in_for_name(std::string_view name);
-    /// Like stand_in_for_name(), for all operations without a name up to number `last`. All of them are needed, because
-    /// a rank that made call `last` has made all earlier calls.
+    /// Like stand_in_for_name(), for the operations without a name. Announces all of them up to number `last`, because
+    /// a rank that has started operation `last` has started all earlier ones.
     void stand_in_for_calls(std::uint64_t last);
     [[nodiscard]] bool has_joined() const { return has_joined_; }
     /// Call this when all members have joined. `last` is the member that joined last.
@@ -70,8 +70,8 @@ public:
     /// Ends the join in progress. Does nothing if no join is in progress.
     void end(const Status& status);
 
-    /// Call this when the log has called an operation that this rank announced only because it has joined. Until now,
-    /// only the other ranks knew the metadata; the function copies the metadata into `entry`. May run without the lock.
+    /// Call this when the log has called an operation that this rank announced only because it has joined. Copies the
+    /// operation's metadata into `entry`; this rank did not know them before. May run without the lock.
     [[nodiscard]] Status take_called(TensorEntry& entry, std::uint32_t slot, std::uint64_t generation) const;
 
 private:
@@ -111,7 +111,7 @@ private:
     std::uint64_t announced_seen_ = 0;
     std::uint64_t looked_at_ = kNeverLooked;  // the log position when this rank last looked for announcements
 
-    std::atomic<bool> joins_{false};  // whether a join is in progress; the thread that drives progress reads this flag
+    std::atomic<bool> joins_{false};  // true if a join is in progress; the thread that drives progress reads this flag
     // true if a join is in progress and this rank has not yet looked for announcements
     std::atomic<bool> joins_soon_{false};
 };

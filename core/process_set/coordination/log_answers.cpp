@@ -15,7 +15,7 @@ namespace rueda::core {
 
 namespace {
 
-/// Whether all ranks of the host must act on the entry, so that sleeping ranks must be woken.
+/// Whether all ranks of the host must handle an entry of this kind at once. If so, sleeping ranks must be woken.
 bool ends_for_all(EntryKind kind) {
     return kind == EntryKind::mismatch || kind == EntryKind::disagreed || kind == EntryKind::failed ||
            kind == EntryKind::lacks_joined || kind == EntryKind::all_joined || kind == EntryKind::wanted;
@@ -32,7 +32,7 @@ bool LogAnswers::take(const Entry& entry) {
         return false;
     }
     if (entry.kind == EntryKind::closed && direct_.any()) {
-        // a rank that has shut down may have announced the operation directly before its shutdown
+        // The last announcement of this operation may come from a rank that announced it directly and then shut down.
         announcer_.turn_direct();
     }
     const std::lock_guard lock(announcer_.enqueue_mutex());
@@ -91,19 +91,19 @@ bool LogAnswers::follow(const Entry& entry) {
     }
 }
 
-/// Whether this rank must wait before it reads on past the log entry at `position`. This entry retires the slot in
-/// which this rank has announced an operation directly. If all members announced the operation directly, all of them
-/// complete it. But a member may read this entry first and announce the operation later. It then announces the
-/// operation by name. This rank knows which of the two cases it is when every member has either announced the operation
-/// or read the entry. Until that time this rank reads no further entries, because the slot must not be reused.
+/// The log entry at `position` retires `slot`. Returns true if this rank must wait before it reads further entries,
+/// because it has announced an operation directly in `slot`. There are two cases. If all members announce this
+/// operation directly, all of them complete it. But a member may read the entry first; it then announces the operation
+/// by name. This rank waits until every member has either announced the operation or read the entry, because only then
+/// it knows the case. Before that, the slot must not be reused.
 bool LogAnswers::must_await_retirement(std::uint64_t position, std::uint32_t slot) {
     if (!direct_.uses(slot) || announcer_.turn_direct(position) != DirectState::waiting) {
         return false;
     }
     if (rung_for_retirement_ != position) {
         rung_for_retirement_ = position;
-        waking_.ring_behind(position + 1);  // the other members may be asleep: they have no pending operation, so
-                                            // nothing else wakes them
+        // the other members may be asleep without a pending operation, so that nothing else wakes them
+        waking_.ring_behind(position + 1);
     }
     return true;
 }
@@ -120,9 +120,9 @@ bool LogAnswers::follow_retirement(std::uint32_t slot) {
 }
 
 /// Moves the cursor past the entry at `position`. After this entry, this rank announces nothing more, either in one
-/// slot or in all slots. Wakes the members that wait for an announcement of this rank, because this rank will not make
-/// that announcement. If this rank has a direct announcement, also wakes the members that have not read this entry.
-/// What these members do next decides whether the operation can be completed directly.
+/// slot or in all slots. Wakes the members that wait for an announcement that this rank will therefore not make. If
+/// this rank has a direct announcement, also wakes the members that have not read this entry. What these members do
+/// next decides whether the directly announced operation can be completed directly.
 void LogAnswers::pass_and_tell(std::uint64_t position) {
     cursor_.advance_behind_end(position + 1);
     waking_.announced_more(Urgency::background);
@@ -164,8 +164,8 @@ void LogAnswers::follow_mismatch(std::uint32_t slot) {
     end_disagreed(*entry, slot, status, groups);
 }
 
-/// Reads the metadata that each member has announced, except members that have joined. If a member's metadata are such
-/// that no correct rank announces them, ends the job and returns false.
+/// Reads the metadata that each member has announced, except members that have joined. If no correct rank can have
+/// announced such metadata, ends the job and returns false.
 bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, std::vector<MetadataOfRanks>& by_rank) {
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
         if (announced_.stood_in(slot, member, generation)) {
@@ -186,8 +186,8 @@ bool LogAnswers::read_announced(std::uint32_t slot, std::uint64_t generation, st
     return !by_rank.empty();
 }
 
-/// Returns the sizes of the groups that some ranks announced under a name that other ranks use for something else.
-/// Groups::end() needs these sizes to end the members of the groups, which would otherwise never end.
+/// Some ranks may have started a group under a name that other ranks use for another operation. Returns the sizes of
+/// these groups. Without them, Groups::end() could not end the members of the groups.
 Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t generation,
                                               std::span<const MetadataOfRanks> by_rank) const {
     Groups::RanksOfCount groups;
@@ -202,7 +202,8 @@ Groups::RanksOfCount LogAnswers::groups_among(std::uint32_t slot, std::uint64_t 
 }
 
 /// Returns the error for an operation that was not called. If the members' metadata differ, the error is a mismatch. If
-/// they agree, no member can do the operation, and the error says why (a refusal). `by_rank` must not be empty.
+/// the metadata agree, the operation is impossible for all members, and the error is a refusal that says why. `by_rank`
+/// must not be empty.
 Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call,
                                        std::vector<MetadataOfRanks> by_rank) const {
     const std::span<const int> ranks = view_.identity.ranks;
@@ -282,8 +283,8 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
-        direct_.forget();  // no rank can complete the operation directly, because another rank announced it through the
-                           // slot's counter
+        // another rank has announced the operation through the slot's counter, so no rank can complete it directly
+        direct_.forget();
     }
     entry->in_full = false;
     const bool was_pending = entry->pending.load(std::memory_order_relaxed);
@@ -296,8 +297,9 @@ void LogAnswers::follow_failure(std::uint32_t slot) {
     }
 }
 
-/// Ends an operation that needs data of ranks that have joined. All ranks give the same text. On several hosts, the
-/// attachment (the data that the log entry refers to) holds the text of the root.
+/// Ends an operation that is impossible because it needs data of ranks that have joined. The error's text is the same
+/// on all ranks. On several hosts, the root of the tree wrote it into the attachment (the data that the log entry
+/// refers to).
 void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment != 0) {
         follow_disagreement(slot, attachment, ErrorCode::invalid_argument);
@@ -322,8 +324,9 @@ void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachm
                   lacks_joined(entry->name, static_cast<collectives::Operation>(metadata.operation), joined, call));
 }
 
-/// Announces an operation that other hosts have announced, because all ranks of this host have joined. The attachment
-/// (the data that the log entry refers to) holds the operation's name, or the number of an operation without a name.
+/// All ranks of this host have joined. This function announces an operation for this rank that other hosts have
+/// announced. The attachment (the data that the log entry refers to) holds the operation's name, or the number of an
+/// operation without a name.
 void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
         ends_.raise(ErrorCode::internal,
@@ -339,8 +342,9 @@ void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     }
 }
 
-/// Handles a log entry that refuses an announcement by name. Every member of the set calls this function. The member
-/// that made the announcement ends its operation. The other members wake that member, because it may sleep.
+/// Handles a log entry that refuses one member's announcement by name. Every member of the set calls this function. The
+/// member `answer.rank`, whose announcement is refused, ends its operation. The other members wake that member, because
+/// it may sleep.
 void LogAnswers::follow_refusal(const Entry& answer) {
     if (answer.rank != view_.rank) {
         if (answer.rank < view_.extent().members) {

@@ -101,7 +101,7 @@ private:
     LogCursor& cursor_;
     std::atomic<bool> closed_{false};
     std::uint64_t rung_for_retirement_ =
-        ~std::uint64_t{0};  // the log position of the last retirement of a slot for which this rank woke the members
+        ~std::uint64_t{0};  // the log position of the entry (of kind retire) for which this rank last woke the members
 };
 
 }  // namespace rueda::core

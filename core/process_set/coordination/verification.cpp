@@ -29,12 +29,12 @@ struct Verification::Check final : Completion {
     Verification& verification;
     TensorEntry& by;
     TensorEntry& of;
-    // false if the comparison failed; this rank then does not know the findings of the other ranks
+    // true once settle() has compared the findings of all ranks
     bool compared = false;
 };
 
-/// Whether the findings about this operation are compared. The caller asks this about each called operation, in the
-/// order of the log, so the answer is the same on all ranks.
+/// Whether the ranks compare their findings about this operation. This function counts the allreduces. All ranks call
+/// it for every called operation in the order of the log, so all ranks get the same result.
 bool Verification::is_compared(Operation operation) {
     const std::uint32_t every = inspection_.every();
     if (every == 0) {
@@ -71,13 +71,13 @@ bool Verification::begin(TensorEntry& entry) {
     return announce(entry, verdict);
 }
 
-/// The slot identifies an operation without a name, because only one operation is pending in such a slot.
+/// For an operation without a name, the name contains the slot, because only one operation is pending in such a slot.
 std::string Verification::name_of_check_of(const TensorEntry& entry) {
     return name_of_check(entry.name.empty() ? fmt::format("unnamed {}", entry.slot) : entry.name);
 }
 
-/// Announces the operation that compares findings. Every rank that executed the checked operation also announces the
-/// comparison, whatever its callers do. Therefore no rank waits for the comparison for ever. The caller holds the
+/// Announces the operation that compares the findings about `entry`. Rueda itself does this on every rank that executed
+/// `entry`, whatever the program does. Therefore no rank waits for the comparison for ever. The caller holds the
 /// enqueue lock.
 bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     if (!announcer_.is_open()) {
@@ -91,8 +91,7 @@ bool Verification::announce(TensorEntry& entry, std::int64_t verdict) {
     check.checked = std::make_unique<Check>(*this, check, entry);
     Request request;
     make_count(static_cast<std::size_t>(verdict), view_.identity.id, request);
-    // the number of dimensions is 2, so that is_size_of_group() does not take this tensor for the number of members of
-    // a group
+    // With one dimension, is_size_of_group() would take this tensor for the number of members of a group.
     request.metadata.ndim = 2;
     check.ask_for(request);
     announcer_.start(check, *check.checked, Urgency::background);
@@ -130,9 +129,9 @@ Status Verification::settle(TensorEntry& entry, const CalledBatch& batch) {
 }
 
 /// Ends the checked operation, unless settle() has ended it. If the comparison failed with Mismatch or
-/// ResourceExhausted, it failed on all ranks, and the checked operation fails too. In all other cases the other ranks
-/// left, or the job ended, before the findings were compared. The result on this rank is complete, so the checked
-/// operation succeeds. The caller holds the enqueue lock.
+/// ResourceExhausted, it failed on all ranks, and the checked operation fails too. If it failed with another error,
+/// other ranks left or the job ended before the findings were compared. The result of the checked operation is complete
+/// on this rank, so the checked operation then succeeds. The caller holds the enqueue lock.
 void Verification::end(Check& check) {
     check.by.checks = nullptr;
     if (check.compared || !check.of.pending.load(std::memory_order_relaxed)) {

@@ -26,8 +26,8 @@ public:
     Verification(const SetView& view, const InputInspection& inspection, Announcer& announcer, OperationEnds& ends)
         : view_(view), inspection_(inspection), announcer_(announcer), ends_(ends) {}
 
-    /// Call this after an operation was executed. Returns true if the operation ends later, after the ranks have
-    /// compared their findings.
+    /// Call this after an operation was executed. Returns true if the ranks will compare their findings about the
+    /// operation. It then ends only after the comparison.
     [[nodiscard]] bool begin(TensorEntry& entry);
     /// Call this when all ranks have announced their findings; the first dimensions in `batch` are the findings.
     /// `entry` is the second operation, which compares them.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// Functions that all ranks call together. average_weight() computes how much a rank's mean must count in the average
-/// over the ranks. agree() gives a growing vocabulary the same new terms on all ranks.
+/// Functions that all ranks call together. average_weight() computes the weight of a rank's mean in the average over
+/// the ranks. agree() gives a growing vocabulary the same new terms on all ranks.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 
 namespace rueda::data {
 
-/// Returns the weight of this rank's mean in the average over the ranks, if the ranks have different numbers of
-/// samples in this step. Multiply the mean over this rank's `counted` samples (Batch::counted()) by the weight, and
-/// reduce the products with ReduceOp::average: the result is the mean over the samples of all ranks. The weight is
-/// counted × size / (sum of `counted` over the ranks). It is 0 if this rank has no samples. Do not multiply a mean by
-/// this 0, because there is no mean over no samples; contribute zeros.
+/// Returns the weight of this rank's mean in the average over the ranks. Use it if the ranks have different numbers of
+/// samples in a step: multiply this rank's mean by the weight, and reduce the products with ReduceOp::average. The
+/// result is the mean over the samples of all ranks. `counted` is the number of this rank's samples (Batch::counted()).
+/// The weight is counted × size / (sum of `counted` over the ranks). If this rank has no samples, it has no mean, and
+/// the weight is 0: contribute zeros then.
 ///
-/// All ranks must call average_weight() in each step. A rank in join() counts as a rank without samples; the weight is
-/// right if the ranks join with JoinAverage::all, the default.
+/// All ranks must call average_weight() in each step. A rank that has called join() counts as a rank without samples.
+/// The weight is right only for JoinAverage::all, the default.
 inline double average_weight(std::int64_t counted) {
     std::array<std::int64_t, 1> total = {counted};
     allreduce("rueda.data.average_weight", total, {.op = ReduceOp::sum});
@@ -30,8 +30,8 @@ inline double average_weight(std::int64_t counted) {
                          : static_cast<double>(counted) * static_cast<double>(size()) / static_cast<double>(total[0]);
 }
 
-/// Exchanges the unknown texts that the ranks have counted, and makes terms of the most frequent ones. All ranks must
-/// call this function at the same point of their programs, for example at the end of an epoch or after every 1000
+/// Exchanges the unknown texts that the ranks have counted. The most frequent of these texts become terms. All ranks
+/// must call this function at the same point of their programs, for example at the end of an epoch or after every 1000
 /// steps. If a program has several vocabularies, all ranks must call this function for them in the same order.
 /// Afterwards all ranks have the same terms. Returns the number of new terms. Throws InvalidArgument, on all ranks, if
 /// the ranks' vocabularies differed before.

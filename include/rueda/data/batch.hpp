@@ -38,13 +38,13 @@ struct BatchMemory {
     /// Returns memory of this size, which begins at a multiple of 64. Throws an exception if there is no such memory.
     std::function<void*(std::size_t bytes)> allocate;
     std::function<void(void* memory)> free;  ///< must not throw
-    /// Null, or a function for memory that a device may still read when the program gives a batch back to the pipeline.
-    /// The pipeline then calls this function for each array of the batch. The function records the work that the device
-    /// still has to do. If the program has put arrays of other memory into the batch, the pipeline frees the batch, and
-    /// does not call the function.
+    /// A function for memory that a device may still read when the program gives a batch back to the pipeline;
+    /// otherwise null. When the pipeline gets a batch back, it calls this function for each array of the batch. The
+    /// function records the work that the device still has to do. As an exception, the pipeline frees the batch without
+    /// calling the function if the program has put arrays of other memory into the batch.
     std::function<void(void* memory)> note_work = {};
-    /// Null, or a function that returns, without waiting, whether the device has done the work that note_work() has
-    /// recorded. The pipeline writes to the memory again only after the function has returned true.
+    /// A function that tells whether the device has done the work that note_work() has recorded, or null. The function
+    /// must not wait. The pipeline writes to the memory again only after the function has returned true.
     std::function<bool(void* memory)> is_idle = {};
 };
 
@@ -64,8 +64,8 @@ public:
     [[nodiscard]] std::byte* data() noexcept { return data_; }
     [[nodiscard]] const std::byte* data() const noexcept { return data_; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    /// The functions that allocate the bytes; null for ordinary memory. After an array was moved into another
-    /// array, both arrays have the functions of the array that was moved.
+    /// The functions that allocate the bytes; null for ordinary memory. Moving an array copies this pointer: both
+    /// arrays then have the functions of the array that was moved from.
     [[nodiscard]] const std::shared_ptr<const BatchMemory>& memory() const noexcept { return memory_; }
     /// Changes the size. The old bytes that fit into the new size stay unchanged. Throws std::bad_alloc.
     void resize(std::size_t bytes) {
@@ -144,15 +144,16 @@ public:
     [[nodiscard]] const std::shared_ptr<const BatchMemory>& memory() const noexcept { return memory_; }
 
     [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
-    /// Returns the number of rows that are samples: the first rows of the batch. The rows behind them are padding
-    /// (Remainder::pad).
+    /// Returns the number of rows that are samples. The samples are the first rows of the batch; the other rows are
+    /// padding (Remainder::pad).
     [[nodiscard]] std::int64_t counted() const noexcept { return rows_ - padding_; }
     /// The epoch and the step of the batch; both begin with 0.
     [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
     [[nodiscard]] std::int64_t step() const noexcept { return step_; }
     [[nodiscard]] std::span<Column> columns() noexcept { return columns_; }
     [[nodiscard]] std::span<const Column> columns() const noexcept { return columns_; }
-    /// Returns the column with this name. Throws InvalidArgument, with the existing names, if there is none.
+    /// Returns the column with this name. If there is none, throws InvalidArgument; the message lists the existing
+    /// columns.
     [[nodiscard]] Column& column(std::string_view name);
     [[nodiscard]] const Column& column(std::string_view name) const;
     /// Returns the values of the column with this name.
@@ -161,12 +162,12 @@ public:
         return column(name).values<T>();
     }
 
-    /// Returns the column with this name; if there is none, adds it. Map functions use this function to add columns
-    /// with their results.
+    /// Returns the column with this name. If the batch has no such column, adds it. Map functions call add_column() for
+    /// their results.
     Column& add_column(std::string_view name, DType dtype, std::int64_t width = 1);
     /// Keeps the first `count` columns, and removes the others.
     void keep_columns(std::size_t count);
-    /// Sets the number of rows, of which the last `padding` rows are no samples.
+    /// Sets the number of rows. The last `padding` rows are not samples.
     void set_rows(std::int64_t rows, std::int64_t padding = 0) noexcept {
         rows_ = rows;
         padding_ = padding;
@@ -197,8 +198,9 @@ class SampleRow {
 public:
     SampleRow(Batch& batch, std::size_t row) noexcept : batch_(batch), row_(row) {}
 
-    /// Returns the memory for the values of this sample in a column. The decode function writes the values into it;
-    /// their number is the column's width. Throws InvalidArgument if there is no such column, or if T is not its type.
+    /// Returns the memory for the values of this sample in a column. The memory has room for `width` values of the
+    /// column, and the decode function must write all of them. Throws InvalidArgument if there is no such column, or if
+    /// T is not its type.
     template <class T>
     [[nodiscard]] std::span<T> values(std::string_view column) const {
         Column& found = batch_.column(column);

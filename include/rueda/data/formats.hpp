@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// @file
-/// The formats of samples that a pipeline reads, and the columns that it makes of their values.
+/// The formats of samples that a pipeline reads, and the columns that each format has.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ struct Feature {
     std::string name;
     DType dtype =
         DType::float32;       ///< the column's type: float32 for float_list, int64 for int64_list, uint8 for bytes_list
-    std::int64_t length = 1;  ///< number of values in every sample. 0: samples may have different numbers of values, so
-                              ///< the column is ragged. For a bytes_list, 0 means that a sample has at most one text; a
-                              ///< sample without a text gets an empty text
+    std::int64_t length = 1;  ///< number of values in every sample. With 0, samples may have different numbers of
+                              ///< values, and the column is ragged. For a bytes_list, 0 has another meaning: a sample
+                              ///< has at most one text, and a sample without a text gets an empty one
     std::optional<double> missing =
-        std::nullopt;  ///< for numbers with a fixed length: the value for a sample without
-                       ///< this feature. If `missing` has no value, such a sample is an error
+        std::nullopt;  ///< for numbers with a fixed length: the value for a sample without this feature. If this is
+                       ///< nullopt, a sample without the feature is an error
 };
 
 /// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.
 struct Examples {
     std::vector<Feature> features;
-    /// whether the pipeline checks the CRC of each record's data. It always checks the CRC of a record's length
+    /// whether the pipeline checks the CRC of each record's data. The CRC of a record's length is always checked
     bool check_data = true;
 };
 
@@ -40,20 +40,20 @@ struct Examples {
 /// and the ragged columns "index" (int64) and "value" (float32) with the same offsets. Indices may have any order and
 /// may repeat.
 struct Libsvm {
-    /// true: the indices in the file begin with 1. The column's indices begin with 0 in any case
+    /// whether the indices in the file begin with 1. The indices in the column always begin with 0
     bool one_based = false;
-    bool fields = false;  ///< true: the lines have libffm's form `field:index:value`, and there is also a ragged column
-                          ///< "field" (int64)
-    bool query_ids = false;  ///< true: there is a column "qid" (int64) with the number of `qid:number`. false:
-                             ///< `qid:number` is ignored
+    bool fields = false;  ///< whether the lines have libffm's form `field:index:value`. If so, there is also a ragged
+                          ///< column "field" (int64)
+    bool query_ids = false;  ///< If true, there is a column "qid" (int64) with the number that follows `qid:`. If
+                             ///< false, `qid:number` is ignored
 };
 
 /// One column of a CSV file.
 struct CsvColumn {
     std::string name;
     DType dtype = DType::float32;  ///< the column's type: float32, float64, int64, or uint8 for texts
-    /// the value of an empty field. If `missing` has no value, an empty field is an error in a column of numbers, and
-    /// an empty text in a column of texts
+    /// the value of an empty field. If this is nullopt, an empty field is an error in a column of numbers; in a column
+    /// of texts it is an empty text
     std::optional<double> missing = std::nullopt;
 };
 
@@ -62,10 +62,10 @@ struct CsvColumn {
 struct Csv {
     std::vector<CsvColumn> columns;
     char separator = ',';
-    bool header = true;  ///< true: the first row of each file has the names of its columns, and may have more names
-                         ///< than `columns`. All files must have the same first row. false: `columns` lists all fields
-                         ///< of a row, in order
-    bool quotes = true;  ///< false: a quote is an ordinary character, and each line is a row
+    bool header = true;  ///< If true, the first row of each file has the names of its columns, of which `columns` may
+                         ///< select some. All files must have the same first row. If false, `columns` must list all
+                         ///< fields of a row, in order
+    bool quotes = true;  ///< If false, a quote is an ordinary character, and each line is a row
 };
 
 /// TFRecord files with any content. The column "record" (uint8) has the bytes of each record.
@@ -83,30 +83,30 @@ struct ArrayColumn {
     std::int64_t width = 1;        ///< number of values in every sample
 };
 
-/// safetensors files. Sample i consists of row i of each listed tensor; so these tensors must have the same first
-/// extent. The product of a tensor's other extents is the width of its column. A tensor that is not listed is ignored.
-/// The column's dtype is that of the tensor, or a wider one: int64 for other integers, float32 for float16 and
-/// bfloat16, uint8 for bool.
+/// Files in the safetensors format. Sample i consists of row i of each tensor in `tensors`, so these tensors must have
+/// the same first extent. The product of a tensor's other extents is the width of its column. A tensor that is not
+/// listed is ignored. The column's dtype is that of the tensor, or a wider one: int64 for other integers, float32 for
+/// float16 and bfloat16, uint8 for bool.
 ///
 /// A file is mapped into memory, and a rank reads only the rows of its own samples. Do not cut or overwrite a file
-/// while a pipeline reads it. If a process reads a mapped page after that part of the file was removed, the system ends
+/// while a pipeline reads it. If a process reads a mapped page after the file was cut before this page, the system ends
 /// the process. Replacing the file by a new one of the same name (rename) is safe.
 struct Safetensors {
     std::vector<ArrayColumn> tensors;
-    /// whether the pipeline checks the listed tensors when it opens a file that has checksums (files of
-    /// write_checkpoint() have them). Each rank then reads these tensors from beginning to end
+    /// whether the pipeline checks the listed tensors when it opens a file that has checksums. Files of
+    /// write_checkpoint() have checksums. To check the tensors, each rank reads them from beginning to end
     bool check_data = true;
 };
 
-/// Files with any content, for example images: each file is one sample. The threads that parse read the files. A rank
-/// reads only the files of its own samples.
+/// Files with any content, for example images: each file is one sample. The threads that parse samples also read the
+/// files. A rank reads only the files of its own samples.
 struct WholeFiles {
     /// the columns that `decode` fills. Without `decode`, the columns are "name" and "bytes" (texts), and this list
     /// must be empty
     std::vector<ArrayColumn> columns = {};
-    /// Turns the bytes of a file into the values of a sample; it must fill all values of all columns. Several threads
-    /// may call it at the same time, for different files. If it throws an exception, the file is malformed, and the
-    /// message names the file.
+    /// A function that turns the bytes of a file into the values of a sample. It must fill all values of all columns.
+    /// Several threads may call the function at the same time, for different files. If the function throws an
+    /// exception, the file counts as malformed, and the message names the file.
     std::function<void(const FileBytes&, const SampleRow&)> decode = {};
 };
 

@@ -4,8 +4,9 @@
 /// Hashing of texts and integers into buckets, for features that have no vocabulary.
 ///
 /// The hash of a text is XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md) of its bytes with a seed. The hash is
-/// the same on every machine and in every version of Rueda, and many languages have a library for XXH64. An integer
-/// counts as its decimal text, so the column of a CSV file gives the same buckets as texts and as integers.
+/// the same on every machine and in every version of Rueda, and many languages have a library for XXH64. An integer is
+/// hashed as its decimal text. A column of a CSV file therefore gets the same buckets whether it is read as texts or as
+/// integers.
 #pragma once
 
 #include <cstdint>

@@ -19,12 +19,12 @@
 
 namespace rueda::data {
 
-/// The position of a pipeline between two batches. A pipeline has no other state. Save the position of one rank in the
-/// checkpoint: ranks that took the same number of batches have the same position. (If there are several lanes, there is
-/// an exception near the end of an epoch: see docs/data.md.) The position stays valid if the number of ranks changes.
+/// The position of a pipeline between two batches. A pipeline has no other state. Save the position of only one rank in
+/// the checkpoint, because ranks that took the same number of batches have the same position. (docs/data.md describes
+/// an exception for several lanes, near the end of an epoch.) The position stays valid if the number of ranks changes.
 struct Position {
     std::int64_t epoch = 0;
-    std::int64_t step = 0;          ///< number of batches that the caller has taken in this epoch
+    std::int64_t step = 0;          ///< number of batches that next() has returned in this epoch
     std::uint64_t fingerprint = 0;  ///< identifies the options that determine the order of the samples
 
     [[nodiscard]] bool operator==(const Position&) const = default;
@@ -38,9 +38,9 @@ struct Position {
 enum class Remainder : std::int32_t {
     keep,  ///< the last samples form a smaller batch
     drop,  ///< the epoch ends before the first batch that is not full
-    pad,   ///< if a batch is not full, each rank's part is filled up with rows of zeros (and empty texts). So all
-           ///< batches of a rank have the same number of rows. A column says which rows are samples; see
-           ///< PipelineOptions::weights. Rows in place of malformed records are padding, too
+    pad,   ///< if a batch is not full, each rank's part is filled up with rows of zeros and empty texts (padding). So
+           ///< all batches of a rank have the same number of rows. The column PipelineOptions::weights says which rows
+           ///< are samples. Padding also replaces malformed records
 };
 
 struct PipelineOptions {
@@ -51,44 +51,44 @@ struct PipelineOptions {
     int size = 1;            ///< usually rueda::size()
     std::uint64_t seed = 0;  ///< seed of the permutations; must be the same on every rank
     /// number of samples that are permuted together, summed over all lanes (see `lanes`). The order of the sources is
-    /// permuted too, unless a source is a FIFO. 0: the samples keep their order
+    /// also permuted, unless a source is a FIFO. With 0, nothing is permuted
     std::int64_t shuffle = 0;
-    /// the number of lanes: the sources are divided into this many sequences. At most the number of sources. If this is
-    /// a multiple of `size`, each rank reads only its own sources. If this is 1, every rank reads all sources
+    /// the number of lanes, the sequences into which the sources are divided; at most the number of sources. If `lanes`
+    /// is a multiple of `size`, each rank reads only its own sources. If `lanes` is 1, every rank reads all sources
     std::int64_t lanes = 1;
     Remainder remainder = Remainder::keep;
-    bool drop_remainder = false;  ///< true: the same as `remainder` = Remainder::drop
-    /// With Remainder::pad, each batch has a column of float32 with this name. Its value is 1 for a sample, and 0 for
-    /// padding. In loss, gradient and metrics, multiply each row by this weight. average_weight() in
-    /// rueda/data/agree.hpp computes how much a rank's mean counts in the average over the ranks. The column is added
-    /// after `maps`, which must not add a column of the same name.
+    bool drop_remainder = false;  ///< If true, has the same effect as `remainder` = Remainder::drop
+    /// With Remainder::pad, each batch has a column of float32 with this name. Its value (the weight) is 1 for a
+    /// sample, and 0 for padding. When you compute loss, gradient and metrics, multiply each row by its weight.
+    /// average_weight() in rueda/data/agree.hpp computes the weight of a rank's mean in the average over the ranks. The
+    /// column is added after `maps`, which must not add a column of the same name.
     std::string weights = "weight";
-    /// number of epochs; 0: no end. If this rank gets no batch in an epoch, the pipeline warns. This is no error,
-    /// because other ranks may have batches in this epoch. With the value 0 and without FIFOs, 100 epochs in a row
-    /// without a batch, within 10 s, are an error: a loop that waits for a batch would never end
+    /// number of epochs; 0 means no end. If this rank gets no batch in an epoch, the pipeline only warns, because other
+    /// ranks may have batches in this epoch. There is an error if `epochs` is 0, no source is a FIFO, and 100 epochs in
+    /// a row within 10 s have no batch: a loop that waits for a batch would never end
     std::int64_t epochs = 0;
     /// The number of malformed records that are left out in each epoch; a further malformed record is an error. Each
     /// rank counts its own malformed records. The count begins at 0 in each epoch, and at the start of the pipeline if
-    /// it starts in the middle of an epoch. Options that do not fit the files, such as the name of a tensor that a file
-    /// does not have, are an error whatever the limit.
+    /// it starts in the middle of an epoch. The limit is only for records: options that do not fit the files, such as
+    /// the name of a tensor that a file does not have, are always an error.
     std::int64_t malformed_limit = 0;
-    /// number of threads that parse; 0: the number of usable cores, but at most 8. After init(), the ranks of a host
-    /// divide the cores: 0 then stands for threads_per_rank(), but at most 8
+    /// number of threads that parse. 0 stands for the number of usable cores, but at most 8. After init(), 0 stands for
+    /// threads_per_rank(), but at most 8, because the ranks of a host share its cores
     int threads = 0;
     /// the largest number of batches that the pipeline prepares before the caller takes them; 0: threads + 2
     std::int64_t prefetch = 0;
     /// For each batch, a thread calls these functions in their order. Several threads may call them at the same time,
     /// for different batches.
     std::vector<std::function<void(Batch&)>> maps = {};
-    /// where the arrays of batches lie: a null pointer stands for ordinary memory. resident_memory() in
-    /// rueda/data/resident.hpp stands for memory that all ranks of the host share. A program can also pass functions of
-    /// its own, for example cudaMallocHost and cudaFreeHost for pinned memory
+    /// the memory in which the arrays of batches lie. A null pointer stands for ordinary memory. The result of
+    /// resident_memory() in rueda/data/resident.hpp stands for memory that all ranks of the host share. A program can
+    /// also pass functions of its own, for example cudaMallocHost and cudaFreeHost for pinned memory
     std::shared_ptr<const BatchMemory> memory = {};
-    /// where to keep the decompressed bytes of the files for later epochs: "memory" (of this process), or a folder,
-    /// where they stay for later jobs. All ranks of a host can share this folder. Empty: nowhere. There is no cache for
-    /// FIFOs, for bytes in memory, and for the formats Safetensors and WholeFiles
+    /// where the pipeline keeps the decompressed bytes of the files for later epochs: "memory" (of this process), the
+    /// path of a folder, or empty for nowhere. A folder keeps the bytes for later jobs, too, and all ranks of a host
+    /// can share it. FIFOs, bytes in memory, and the formats Safetensors and WholeFiles have no cache
     std::string cache = {};
-    /// the position at which the pipeline begins. The position's fingerprint must be that of these options; a
+    /// the position at which the pipeline begins. Its fingerprint must be the fingerprint of these options. A
     /// fingerprint of 0 is not checked
     Position start = {};
 };
@@ -104,12 +104,12 @@ struct Statistics {
     double reading = 0;  ///< seconds for reading, decompressing, finding and permuting records; sum of all lanes
     double parsing = 0;  ///< seconds for parsing records; sum of all threads
     double mapping = 0;  ///< seconds in the functions of PipelineOptions::maps; sum of all threads
-    double starved = 0;  ///< seconds in which threads that parse waited for samples of the lanes; sum of all threads
+    double starved = 0;  ///< seconds in which the parsing threads waited for samples of the lanes; sum of all threads
     int lanes = 0;       ///< number of lanes that this rank reads
     int threads = 0;     ///< number of threads that parse
-    std::int64_t cache_opened = 0;   ///< how often a file's copy in the cache was opened instead of the file
+    std::int64_t cache_opened = 0;   ///< how often the pipeline opened a copy in the cache instead of the file itself
     std::int64_t cache_refused = 0;  ///< how often the cache could not keep a copy
-    std::string cache_refusal = {};  ///< why the cache could not keep the first of these copies
+    std::string cache_refusal = {};  ///< the reason why the first of these copies could not be kept
 };
 
 /// Reads the sources with threads of its own and hands out batches. The batches depend on the options alone, not on the
@@ -118,8 +118,9 @@ struct Statistics {
 /// Threads: one thread at a time may call the functions.
 class RUEDA_API Pipeline {
 public:
-    /// Starts the threads. Throws InvalidArgument if an option cannot be used, or if `start` has the fingerprint of
-    /// other options; the message names the option. Throws ResourceExhausted if the system refuses a thread.
+    /// Starts the threads. Throws InvalidArgument if an option is wrong; the message names the option. Throws
+    /// InvalidArgument if `start` has the fingerprint of other options. Throws ResourceExhausted if the system refuses
+    /// a thread.
     explicit Pipeline(PipelineOptions options);
     Pipeline(Pipeline&&) noexcept;
     Pipeline& operator=(Pipeline&&) noexcept;
@@ -130,18 +131,19 @@ public:
     /// each epoch, and at every call after the last epoch. If the result is false, `batch` is unchanged.
     ///
     /// With Remainder::keep, the last batch of an epoch may be smaller than the other batches. If it has fewer samples
-    /// than there are ranks, this rank's part of the batch may be empty (rows() is 0). It is also empty if all of this
-    /// rank's records in the step are malformed and are left out. The log and warnings() say so once.
+    /// than there are ranks, this rank's part of the batch may be empty (rows() is 0). This part is also empty if all
+    /// of this rank's records in the step are malformed and are left out. The first empty part is reported in the log
+    /// and by warnings().
     ///
-    /// Throws InvalidArgument if there are more malformed records than the limit, or if a source cannot be read or does
-    /// not fit the options of the format. Also throws it if the number of epochs is not limited and no epoch has a
-    /// batch (see PipelineOptions::epochs). If a map function or a function of BatchMemory has thrown an exception,
-    /// next() throws this exception. Later calls throw the same error.
+    /// Throws InvalidArgument if there are more malformed records than the limit, if a source cannot be read, or if it
+    /// does not fit the options of the format. Throws the same error if the number of epochs is not limited and no
+    /// epoch has a batch (see PipelineOptions::epochs). If a map function or a function of BatchMemory has thrown an
+    /// exception, next() throws this exception. Later calls throw the same error.
     bool next(Batch& batch);
 
-    /// Waits until next() would return at once, but not longer than `timeout`. Returns whether next() would return at
-    /// once. A program that must also handle other events, for example signals, calls this function repeatedly with a
-    /// short timeout.
+    /// Waits until next() can return without waiting, but not longer than `timeout`. Returns false after a timeout. A
+    /// program that must also handle other events, for example signals, calls this function repeatedly with a short
+    /// timeout.
     bool wait_for(std::chrono::nanoseconds timeout);
 
     /// Returns the position after the last batch that was taken. After next() returned false, this is the beginning of
@@ -150,13 +152,13 @@ public:
     /// Returns whether all epochs have ended.
     [[nodiscard]] bool finished() const;
     [[nodiscard]] Statistics statistics() const;
-    /// Returns the numbers of statistics() as one line for people. The line names the slowest stage if the consumer
-    /// waited.
+    /// Returns the numbers of statistics() as one readable line. If next() had to wait, the line names the slowest
+    /// stage.
     [[nodiscard]] std::string summary() const;
-    /// Returns one line for each choice of options that wastes time or memory, and one line for the first event of each
-    /// of these kinds: a batch without samples of this rank, an epoch without a batch, a copy that the cache could not
-    /// keep, and a damaged copy. (The two lines about the cache appear at the end of an epoch.) The result is valid
-    /// until the next call of next().
+    /// Returns warnings, one line each. There is a line for each choice of options that wastes time or memory. There is
+    /// also a line for the first event of each of these kinds: a batch without samples of this rank, an epoch without a
+    /// batch, a copy that the cache could not keep, and a damaged copy. (The two lines about the cache appear at the
+    /// end of an epoch.) The result is valid until the next call of next().
     [[nodiscard]] std::span<const std::string> warnings() const;
 
 private:

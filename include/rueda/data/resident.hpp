@@ -12,8 +12,8 @@
 
 namespace rueda::data {
 
-/// Returns a value for PipelineOptions::memory. With it, the arrays of batches lie in resident memory. The ranks can
-/// then use a column in an operation without copying it first. Call rueda::init() before the pipeline is made.
+/// Returns a value for PipelineOptions::memory that puts the arrays of batches into resident memory. The ranks can then
+/// use a column in an operation without copying it first. Call rueda::init() before you make the pipeline.
 inline std::shared_ptr<const BatchMemory> resident_memory() {
     return std::make_shared<const BatchMemory>(
         BatchMemory{[](std::size_t bytes) { return rueda::allocate(bytes); },

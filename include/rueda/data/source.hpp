@@ -17,7 +17,7 @@ namespace rueda::data {
 
 /// How the bytes of a source are compressed. A file may consist of several compressed parts, one after another.
 enum class FileCompression : std::int32_t {
-    automatic,  ///< by the end of the file's name: gzip for ".gz", zstd for ".zst", otherwise no compression
+    automatic,  ///< the ending of the file's name decides: gzip for ".gz", zstd for ".zst", otherwise no compression
     none,
     gzip,  ///< gzip, or the zlib format, which TensorFlow calls "ZLIB"
     zstd,
@@ -33,7 +33,7 @@ enum class SourceKind : std::int32_t {
 /// Describes a source of bytes. Making a description does not open the file or FIFO.
 struct Source {
     std::string name;  ///< the path of a file or FIFO; for memory, the name that error messages show. In the path of a
-                       ///< FIFO, "{epoch}" stands for the number of the epoch, which begins with 0
+                       ///< FIFO, "{epoch}" stands for the number of the epoch, counted from 0
     SourceKind kind = SourceKind::file;
     FileCompression compression = FileCompression::automatic;
     std::shared_ptr<const std::string> bytes;  ///< the bytes of a memory source
@@ -48,7 +48,8 @@ struct Source {
 [[nodiscard]] RUEDA_API std::vector<Source> files(const std::string& pattern,
                                                   FileCompression compression = FileCompression::automatic);
 
-/// Returns a FIFO as the only source. At most one process of a host may read a FIFO; a second reader gets an error.
+/// Returns a list with one source, this FIFO. Only one process of a host may read a FIFO; a second process that opens
+/// it gets an error.
 [[nodiscard]] RUEDA_API std::vector<Source> fifo(const std::string& path,
                                                  FileCompression compression = FileCompression::automatic);
 
@@ -57,7 +58,8 @@ struct Source {
 [[nodiscard]] RUEDA_API std::vector<Source> sagemaker_channel(const std::string& channel,
                                                               FileCompression compression = FileCompression::automatic);
 
-/// Returns bytes in memory as the only source. Copies of the source share the bytes. A pipeline refuses an empty name.
+/// Returns a list with one source, these bytes in memory. Copies of the source share the bytes. `name` must not be
+/// empty: a pipeline then throws InvalidArgument.
 [[nodiscard]] RUEDA_API std::vector<Source> memory(std::string name, std::string bytes,
                                                    FileCompression compression = FileCompression::none);
 
@@ -65,9 +67,9 @@ struct Source {
 /// Threads: one thread at a time may use an object.
 class RUEDA_API ByteReader {
 public:
-    /// Opens the source. For a FIFO, `epoch` replaces "{epoch}" in its name, and the first read() waits for a writer.
-    /// Throws InvalidArgument if the source cannot be opened, and Unsupported if this build has no library for the
-    /// compression.
+    /// Opens the source. In the name of a FIFO, "{epoch}" is replaced by `epoch`; the first read() of a FIFO waits for
+    /// a writer. Throws InvalidArgument if the source cannot be opened, and Unsupported if this build has no library
+    /// for the compression.
     explicit ByteReader(const Source& source, std::int64_t epoch = 0);
     ByteReader(ByteReader&&) noexcept;
     ByteReader& operator=(ByteReader&&) noexcept;

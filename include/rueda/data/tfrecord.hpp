@@ -43,20 +43,20 @@ private:
 /// Writes a TFRecord file. Threads: one thread at a time may use an object.
 class RUEDA_API TfrecordWriter {
 public:
-    /// Creates the file, or empties it. FileCompression::automatic chooses the compression by the end of the file's
-    /// name. Throws InvalidArgument if the file cannot be opened. Throws Unsupported if this build has no zlib, and for
-    /// zstd, which TensorFlow cannot read.
+    /// Creates the file, or empties it. With FileCompression::automatic, the ending of the file's name decides. Throws
+    /// InvalidArgument if the file cannot be opened. Throws Unsupported for gzip if this build has no zlib, and always
+    /// for zstd, because TensorFlow cannot read it.
     explicit TfrecordWriter(const std::string& path, FileCompression compression = FileCompression::automatic);
     TfrecordWriter(TfrecordWriter&&) noexcept;
     TfrecordWriter& operator=(TfrecordWriter&&) noexcept;
-    /// Closes the file. The destructor cannot report an error. To get errors of the last write, call close() before the
-    /// destruction.
+    /// Closes the file. The destructor cannot report an error. Call close() before, if you want the errors of the last
+    /// write.
     ~TfrecordWriter();
 
     /// Appends a record. Throws ResourceExhausted if the file cannot be written, for example because the disk is full.
-    /// Throws InvalidArgument for a record of 2 GiB or more, which Pipeline would refuse to read.
+    /// Throws InvalidArgument for a record of 2 GiB or more, because Pipeline does not read such a record.
     void write(std::string_view record);
-    /// Writes what is still in memory, and closes the file. Throws like write().
+    /// Writes the bytes that are still in memory, and closes the file. Throws the same errors as write().
     void close();
 
 private:

@@ -16,16 +16,18 @@
 
 namespace rueda::data {
 
-/// The ids 0 to most_terms − 1 are reserved for terms, and the ids of the buckets for unknown texts begin at
-/// most_terms. So no id changes when the vocabulary grows. An embedding table needs Vocabulary::ids() rows.
+/// The options of a Vocabulary. The ids 0 to most_terms − 1 are reserved for terms. Unknown texts get ids from
+/// most_terms on. The id of a term therefore never changes when the vocabulary grows. An embedding table needs
+/// Vocabulary::ids() rows.
 struct VocabularyOptions {
-    /// The largest number of terms. 0: the number of terms at the beginning; a growing vocabulary must not have 0 here.
+    /// The largest number of terms. 0 stands for the number of terms at the beginning, and is not allowed if `grows` is
+    /// true.
     std::int64_t most_terms = 0;
     /// The number of ids for unknown texts. An unknown text has the id most_terms + bucket_of(hash_text(text, seed),
-    /// unknown_buckets). 1: all unknown texts have the same id. 0: their id is −1.
+    /// unknown_buckets). With 1, all unknown texts have the same id. With 0, their id is −1.
     std::int64_t unknown_buckets = 1;
     std::uint64_t seed = 0;  ///< the seed of the hash that chooses the bucket of an unknown text
-    /// true: the vocabulary counts unknown texts, and merge() makes terms of them
+    /// If true, the vocabulary counts unknown texts, and merge() makes the most frequent of them terms
     bool grows = false;
     /// merge() makes a term of a text that all ranks together have counted at least this many times
     std::int64_t min_count = 1;
@@ -34,27 +36,27 @@ struct VocabularyOptions {
     std::int64_t most_unknown = 1'000'000;
 };
 
-/// Gives the texts of a feature numbers. The id of a term is its position in the list of terms, counted from 0.
+/// Gives each text of a feature a number, its id. Known texts are called terms. The id of a term is its position in the
+/// list of terms, counted from 0.
 ///
-/// A frozen vocabulary never changes. A growing one counts the unknown texts that look_up_and_count() finds. At a point
-/// that all ranks reach, the ranks exchange their counts (rueda/data/agree.hpp), and the most frequent texts become
-/// terms. The ids depend on the sums of the counts alone. Neither the number of ranks nor the order of the texts
-/// matters.
+/// A frozen vocabulary never changes. A growing vocabulary counts the unknown texts that look_up_and_count() finds.
+/// From time to time, all ranks exchange their counts (rueda/data/agree.hpp), and the most frequent texts become terms.
+/// The ids depend on the sums of the counts alone. Neither the number of ranks nor the order of the texts matters.
 ///
 /// A term is a text of 1 to 65,535 bytes in UTF-8. It contains no newline and no carriage return, and does not begin
 /// with a byte-order mark. Other texts are always unknown, and are not counted. An integer counts as its decimal text.
 ///
-/// Threads: any number of threads may call const functions of a vocabulary that no thread changes at the same time.
+/// Threads: several threads may call const functions at the same time, as long as no thread changes the vocabulary.
 class RUEDA_API Vocabulary {
 public:
-    /// Makes a vocabulary of these terms. Throws InvalidArgument for an option that is out of its range, for a text
-    /// that cannot be a term, for a repeated term, and for more than most_terms terms. A frozen vocabulary must have a
+    /// Makes a vocabulary of these terms. Throws InvalidArgument if an option is out of its range, if a text cannot be
+    /// a term or is repeated, or if there are more than most_terms terms. A frozen vocabulary must have at least one
     /// term.
     explicit Vocabulary(std::span<const std::string> terms, const VocabularyOptions& options = {});
     /// Reads the terms from a text file that has one term in each line. A carriage return at the end of a line and a
     /// byte-order mark at the beginning are ignored. A file whose name ends with ".gz" or ".zst" is decompressed.
-    /// Throws InvalidArgument as the constructor does, with the number of the line, and also if the file cannot be
-    /// read.
+    /// Throws InvalidArgument if the file cannot be read, and for the same reasons as the constructor; the message then
+    /// has the number of the line.
     [[nodiscard]] static Vocabulary from_file(const std::string& path, const VocabularyOptions& options = {});
     Vocabulary(Vocabulary&&) noexcept;
     Vocabulary& operator=(Vocabulary&&) noexcept;
@@ -81,16 +83,16 @@ public:
     void look_up_and_count(std::string_view bytes, std::span<const std::int64_t> offsets, std::span<std::int64_t> into);
     void look_up_and_count(std::span<const std::int64_t> integers, std::span<std::int64_t> into);
     void look_up_and_count(Column& column);
-    /// Looks up and counts the first `counted` rows of the column. The ids of the other rows become 0. Use it for
-    /// batches with padding (Remainder::pad), and give it Batch::counted(): otherwise the vocabulary counts the
-    /// padding. Throws InvalidArgument if `counted` is negative.
+    /// Looks up and counts the first `counted` rows of the column. The ids of the other rows become 0. Use this
+    /// function, with Batch::counted(), for batches with padding (Remainder::pad), because the functions above would
+    /// count the padding. Throws InvalidArgument if `counted` is negative.
     void look_up_and_count(Column& column, std::int64_t counted);
 
-    /// Returns what this rank has counted since the last merge(), as bytes for merge().
+    /// Returns the texts that this rank has counted since the last merge(), with their counts, as bytes for merge().
     [[nodiscard]] std::string unmerged() const;
-    /// Takes the unmerged() bytes of all ranks, one after another in the order of the ranks, including this rank's
-    /// bytes. Makes terms of the most frequent texts. Texts with a higher count come first; texts with equal counts are
-    /// sorted by their bytes. Returns the number of new terms. Throws InvalidArgument, on all ranks, if the ranks'
+    /// Makes the most frequent texts terms. `messages` has the unmerged() bytes of all ranks, including this rank,
+    /// concatenated in the order of the ranks. Texts with a higher count come first; texts with equal counts are sorted
+    /// by their bytes. Returns the number of new terms. Throws InvalidArgument, on all ranks, if the ranks'
     /// vocabularies differ, if this rank's vocabulary changed since unmerged(), or if the bytes are missing or damaged.
     /// After an error, the vocabulary is unchanged.
     std::int64_t merge(std::string_view messages);
@@ -103,12 +105,13 @@ public:
     /// the disk. Throws ResourceExhausted if the disk is full, and InvalidArgument if the file cannot be written.
     void save(const std::string& path) const;
     /// Returns terms and counts as a text in UTF-8, for a checkpoint. These are the terms and counts after the last
-    /// merge(), so the text is the same on all ranks. Texts that this rank has counted since the last merge() are not
-    /// in it; if there are any, the first call logs a warning.
+    /// merge(), so the text is the same on all ranks. The text does not have what this rank has counted since the last
+    /// merge(). If this rank has counted anything since then, the first call logs a warning.
     [[nodiscard]] std::string state() const;
     /// Continues with the terms and counts of state(). If the saved vocabulary was frozen, this vocabulary becomes
-    /// frozen, too. Throws InvalidArgument if the text is damaged, if most_terms, unknown_buckets or seed differ, or if
-    /// this vocabulary is frozen and the terms differ. After an error, this vocabulary is unchanged.
+    /// frozen, too. Throws InvalidArgument if the text is damaged, or if the saved vocabulary had another most_terms,
+    /// unknown_buckets or seed. A frozen vocabulary also throws it if the saved terms differ from its own. After an
+    /// error, this vocabulary is unchanged.
     void restore(std::string_view state);
 
 private:
@@ -119,9 +122,8 @@ private:
 };
 
 /// Returns a function for PipelineOptions::maps that replaces the texts or integers of these columns by their ids.
-/// Throws InvalidArgument if the vocabulary grows. The reason: the pipeline prepares batches in advance, so the ids in
-/// a batch would depend on timing. For a growing vocabulary, call look_up_and_count() for each batch that next()
-/// returns.
+/// Throws InvalidArgument for a growing vocabulary: the pipeline prepares batches in advance, so the ids in a batch
+/// would depend on timing. Instead, call look_up_and_count() for each batch that next() returns.
 [[nodiscard]] RUEDA_API std::function<void(Batch&)> look_up_columns(std::vector<std::string> columns,
                                                                     std::shared_ptr<const Vocabulary> vocabulary);
 

@@ -19,10 +19,10 @@ namespace rueda::training {
 
 /// Texts of the program that are saved beside the tensors, for example a position in a file.
 struct BackupValues {
-    /// Returns the texts when a checkpoint is due. Only rank 0 calls this function, so the function must not call
-    /// collective functions.
+    /// This function is called when a checkpoint is due, and returns the texts to save. Only rank 0 calls it, so it
+    /// must not call collective functions.
     std::function<Metadata()> save = nullptr;
-    /// Receives the texts on all ranks, if a checkpoint was restored.
+    /// This function is called on all ranks if a checkpoint was restored. Its argument has the saved texts.
     std::function<void(const Metadata&)> restored = nullptr;
 };
 

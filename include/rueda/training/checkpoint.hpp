@@ -61,9 +61,10 @@ RUEDA_API Metadata restore_checkpoint(const std::filesystem::path& path, std::sp
 RUEDA_API void write_checkpoint(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                                 const Metadata& metadata = {});
 
-/// An open checkpoint file with a completely checked header. The lengths fit the size of the file, and the shapes fit
-/// the numbers of bytes. JSON, dtypes and the header's checksum are correct. The tensors lie one after another without
-/// gaps or overlaps, and no name occurs twice. If another file replaces this file at its path, the object stays usable.
+/// An open checkpoint file. The constructor has checked its header completely: the lengths fit the size of the file,
+/// and the shapes fit the numbers of bytes. JSON, dtypes and the header's checksum are correct. The tensors lie one
+/// after another without gaps or overlaps, and no name occurs twice. If another file replaces this file at its path,
+/// the object stays usable.
 /// Threads: any thread may call const members.
 class RUEDA_API Checkpoint {
 public:

@@ -35,12 +35,13 @@ enum class WhenBusy : std::int32_t {
 
 struct CheckpointManagerOptions {
     std::filesystem::path folder;  ///< the folder of the checkpoints; the manager creates it if it does not exist
-    /// save_when_due() saves after every step whose number is a multiple of this; 0: the step does not matter
+    /// save_when_due() saves after every step whose number is a multiple of this; if 0, only `every` decides
     std::int64_t every_steps = 0;
-    std::chrono::seconds every{0};  ///< save_when_due() saves if this time has passed since the last save; 0: never
+    std::chrono::seconds every{0};  ///< save_when_due() saves if this time has passed since the last save; if 0,
+                                    ///< only `every_steps` decides
     int max_to_keep = 3;            ///< number of newest complete checkpoints that are kept; ≥ 1
-    BetterMetric better = BetterMetric::lower;  ///< which metric is the best; the checkpoint with the best metric is
-                                                ///< kept in addition to the newest checkpoints
+    BetterMetric better = BetterMetric::lower;  ///< decides which checkpoint has the best metric; this checkpoint is
+                                                ///< kept in addition to the newest ones
     WhenBusy when_busy = WhenBusy::skip;
     std::chrono::seconds part_timeout{600};  ///< how long rank 0 waits for the parts of the other ranks
     /// The manager calls this function with one line of text if it could not save a checkpoint, or if it has skipped a
@@ -106,12 +107,12 @@ public:
     /// exception, rank 0 does not wait for parts of other ranks.
     ~CheckpointManager();
 
-    /// Claims the folder for this job, so that no other job saves into it at the same time. The claim ends with the
-    /// manager, and with the process of rank 0. All ranks must call this function. A program need not call it, because
-    /// the first save claims the folder. But then a mistake is noticed only at the first save. Restoring needs no
-    /// claim. Throws InvalidArgument on all ranks if another job has claimed the folder; the text names that job's
-    /// process and host. If that process is on another host, rank 0 first waits up to two minutes, because NFS keeps
-    /// the lock of a dead machine for about 90 seconds.
+    /// Claims the folder for this job, so that no other job saves into it at the same time. The claim ends when
+    /// the manager is destroyed or the process of rank 0 ends. All ranks must call this function. A program need not
+    /// call it, because the first save claims the folder. But then the program learns only at the first save that
+    /// another job uses the folder. Restoring needs no claim. Throws InvalidArgument on all ranks if another job has
+    /// claimed the folder; the text names that job's process and host. If that process is on another host, rank 0 first
+    /// waits up to two minutes, because NFS keeps the lock of a dead machine for about 90 seconds.
     void claim();
     /// Returns whether a checkpoint is due after `step` completed steps. If CheckpointManagerOptions::every is set, the
     /// result depends on this rank's clock.
@@ -129,9 +130,10 @@ public:
     /// must share the folder. Each rank copies its parts, and a thread of the rank writes the copy. When rank 0 has
     /// found the parts of all ranks, and these contain all rows of each tensor, rank 0 also writes `snapshot.state`.
     /// This call exchanges a few bytes among the ranks. Returns whether a save was started; the result is the same on
-    /// all ranks. If a rank cannot write its part, that rank and rank 0 print a warning. A rank that still writes its
-    /// part when rank 0 gives up the checkpoint prints a warning as well. Throws InvalidArgument as save() does. Also
-    /// throws it if a range of rows does not fit its tensor. If one rank finds such an error, all ranks throw it.
+    /// all ranks. If a rank cannot write its part, that rank and rank 0 print a warning. If rank 0 gives up the
+    /// checkpoint while another rank still writes its part, that rank prints a warning, too. Throws InvalidArgument as
+    /// save() does. Also throws it if a range of rows does not fit its tensor. If one rank finds such an error, all
+    /// ranks throw it.
     bool save_parts(std::span<const TensorPart> parts, const Snapshot& snapshot);
     /// Calls save_parts() if a checkpoint is due. If CheckpointManagerOptions::every is set, rank 0 broadcasts its
     /// decision in each call.
@@ -150,7 +152,7 @@ public:
 
     /// Restores a checkpoint that any number of ranks saved, with save() or with save_parts(). Rank 0 reads, and then
     /// broadcasts the tensors. All ranks must call this function. If `state` is empty, the state's tensors are not
-    /// read. Returns nothing, and leaves the tensors unchanged, if the folder has no complete checkpoint. Throws
+    /// read. If the folder has no complete checkpoint, returns nothing and leaves the tensors unchanged. Throws
     /// InvalidArgument on all ranks if the checkpoint belongs to another model, or if all checkpoints are damaged.
     /// After an error, the contents of the tensors are undefined.
     std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},

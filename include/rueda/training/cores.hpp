@@ -13,7 +13,7 @@ namespace rueda::training {
 /// The number of threads with which this rank computes, and how it was chosen.
 struct Cores {
     int threads = 1;
-    bool is_set_by_user = false;  ///< OMP_NUM_THREADS was set to a number, so use_cores() has changed nothing
+    bool is_set_by_user = false;  ///< true if OMP_NUM_THREADS has a number; use_cores() then changes nothing
     std::string summary;          ///< one line for the log: how many threads each rank has, and why
 };
 

@@ -32,9 +32,9 @@ struct CurvesOptions {
     bool logarithmic = false;
 };
 
-/// Writes a picture of the curves to an SVG file, which appears completely or not at all. The picture has the same
-/// bytes as the one that rueda.training.draw_curves of Python draws. Call it on one rank. Throws InvalidArgument if
-/// there is no curve, or if the file cannot be written. Throws ResourceExhausted if the disk is full. Threads: any
+/// Writes a picture of the curves to an SVG file. The file appears only when it is complete. Python's
+/// rueda.training.draw_curves writes a file with the same bytes. Call this function on one rank. Throws InvalidArgument
+/// if there is no curve, or if the file cannot be written. Throws ResourceExhausted if the disk is full. Threads: any
 /// thread.
 RUEDA_API void draw_curves(const std::filesystem::path& path, std::span<const Curve> curves,
                            const CurvesOptions& options = {});

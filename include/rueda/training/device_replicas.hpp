@@ -32,8 +32,8 @@ struct DeviceReplica {
 
 struct DeviceReplicasOptions {
     ReduceOp op = ReduceOp::average;  ///< average or sum, over the replicas of all processes
-    /// Number of runs per step, ≥ 1 (gradient accumulation). Each run adds to the gradients, and an average is divided
-    /// by this number, too. Only the last run communicates.
+    /// Number of runs per step, ≥ 1 (gradient accumulation). Each run adds to the gradients, and only the last run
+    /// communicates. With ReduceOp::average, the reduced gradients are also divided by this number.
     std::int64_t passes_per_step = 1;
     ProcessSet process_set = world();
 };
@@ -62,9 +62,10 @@ struct DeviceReplicasOptions {
 /// Rueda has no optimizers for GPUs. The program updates the parameters of each replica, and all replicas make the same
 /// update. If the optimizer has a state, each replica has its own copy of the state.
 ///
-/// All processes of the set must make the same calls. Replica 0's GPU is the GPU of this rank in the process set, so
-/// other operations of the set use it, too. Threads: as for Replicas. A thread of a replica must make its GPU the
-/// current one itself (cudaSetDevice), in on_each() before the first run.
+/// All processes of the set must make the same calls. This object's operations use the GPU of replica 0. On a rank, all
+/// operations of a process set must use the same GPU, so the program's other operations of the set must use this GPU,
+/// too. Threads: as for Replicas. The program must call cudaSetDevice on the thread of each replica, in on_each()
+/// before the first run.
 class RUEDA_API DeviceReplicas {
 public:
     using Function = std::function<void(Replica&)>;
@@ -78,7 +79,8 @@ public:
     DeviceReplicas(DeviceReplicas&& other) noexcept;
     DeviceReplicas& operator=(DeviceReplicas&& other) noexcept;
     /// Ends the threads. If reductions among the processes are still running, waits for them. The object must be
-    /// destroyed before the parameters. Later work in the replicas' streams waits for the object's work.
+    /// destroyed before the parameters. Work that the program puts into the replicas' streams afterwards waits for the
+    /// work of this object.
     ~DeviceReplicas();
 
     /// count() is the number of replicas in this process, and workers() the number in all processes of the set.

@@ -61,10 +61,10 @@ public:
     /// Says that a backward pass has written (or added) the gradient of parameter `index`. In the last pass of the
     /// step, this function starts the allreduce in place. From then until synchronize() or step(), the gradient must
     /// not be changed. Does not block. Throws InvalidArgument if there is no such parameter, or if this function was
-    /// already called `passes_per_step` times for it in this step.
+    /// already called `passes_per_step` times for the parameter in this step.
     void gradient_ready(std::size_t index);
 
-    /// Waits until all gradients are reduced. A program needs this only if it reads the gradients before the step, for
+    /// Waits until all gradients are reduced. Call this function only if you need the gradients before step(), for
     /// example to skip a step whose gradients are not finite. If the gradient of a parameter is missing in this step,
     /// throws InvalidArgument with the parameter's name. After this error, the other reductions of the step continue
     /// and write into their gradients until the step ends or the optimizer is destroyed. If reductions fail, waits for

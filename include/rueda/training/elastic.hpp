@@ -54,21 +54,21 @@ public:
     void on_reset(std::function<void()> callback);
 
     /// Calls `train` until it returns on all ranks. Before each call, all ranks get the values of rank 0. If the job is
-    /// aborted, the surviving ranks restore their last commit and continue without the rank that has died. If slots
-    /// have changed, the ranks continue with their present values.
+    /// aborted, the surviving ranks restore their last commit and continue without the rank that has died. If
+    /// SlotsChanged was thrown, the ranks continue with their present values.
     ///
-    /// Everything that belongs to the job must be made inside `train`: slots, process sets and handles. These objects
-    /// are invalid after a change of the ranks. Memory of rueda::allocate() stays valid. But after a change, operations
-    /// in this memory are no faster than operations in other memory.
+    /// Everything that belongs to the job must be made inside `train`: objects of TensorSlot, process sets and handles.
+    /// These objects are invalid after a change of the ranks. Memory of rueda::allocate() stays valid, but after a
+    /// change it no longer makes operations faster.
     ///
     /// Throws what `train` throws, except SlotsChanged. Throws Aborted if the job is not elastic, if ruedarun does
     /// not take this process into the next generation, or if all ranks that had the values have died.
     void run(const std::function<void()>& train);
 
-    /// Saves the present values in memory, and then calls check_slots(). All ranks must call it together.
+    /// Saves the present values in memory, and then calls check_slots(). All ranks must call commit() together.
     void commit();
-    /// Throws SlotsChanged on all ranks if ruedarun has told rank 0 that slots have changed. All ranks must call it
-    /// together. check_slots() sends 4 bytes.
+    /// Throws SlotsChanged on all ranks if ruedarun has told rank 0 that ranks will join or leave the job. All ranks
+    /// must call check_slots() together. It sends 4 bytes.
     void check_slots() const;
     /// Sets the values to those of the last commit.
     void restore();

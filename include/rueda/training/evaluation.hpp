@@ -79,18 +79,19 @@ public:
     /// and compute() sends only the counts. Throws InvalidArgument if `bins` is less than 2.
     explicit Auc(std::optional<std::int64_t> bins = std::nullopt);
 
-    /// Adds a sample of this rank. Throws InvalidArgument if the score is NaN, or, with bins, not from 0 to 1.
+    /// Adds a sample of this rank. Throws InvalidArgument if the score is NaN. With bins, also throws it if the score is
+    /// below 0 or above 1.
     void add(double score, bool is_positive);
     /// Returns the area over all members of `set`; NaN if there are no positive or no negative samples. Collective. All
     /// members get the same bits.
     [[nodiscard]] double compute(ProcessSet set = world());
-    /// Returns how far the last result can be from the exact area; 0 without bins. To compute this bound, take all
-    /// pairs of a positive and a negative sample. The bound is half of the fraction of pairs whose two samples are in
-    /// the same bin.
+    /// Returns how far the last result can be from the exact area; 0 without bins. Each pair of a positive and a
+    /// negative sample counts. The distance is at most half of the fraction of pairs whose two samples are in the same
+    /// bin.
     [[nodiscard]] double error_bound() const noexcept { return error_bound_; }
 
 private:
-    /// The numbers of negative and positive samples that have one certain score.
+    /// How many negative and positive samples have the same score or, with bins, are in the same bin.
     struct Ties {
         std::int64_t negative = 0;
         std::int64_t positive = 0;

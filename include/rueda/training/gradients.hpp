@@ -26,8 +26,8 @@ RUEDA_API void zero_gradients(std::span<const Parameter> parameters);
 
 /// Returns the factor that clips gradients with the norm `norm` to the norm `max_norm`: 1 if norm ≤ max_norm, otherwise
 /// max_norm / norm (Pascanu et al. 2013, arXiv:1211.5063, algorithm 1). Pass the factor to Optimizer::step(). If the
-/// gradients still contain a factor, for example a loss scale, first multiply the norm by the inverse of this factor
-/// (for a loss scale: LossScale::gradient_factor()). Throws InvalidArgument if `norm` is negative or not finite, or if
+/// gradients still contain a factor, first multiply the norm by the inverse of this factor. For a loss scale, this
+/// inverse is LossScale::gradient_factor(). Throws InvalidArgument if `norm` is negative or not finite, or if
 /// `max_norm` is not above 0. (LossScale can skip a step whose norm is not finite.)
 [[nodiscard]] RUEDA_API double clip_factor(double norm, double max_norm);
 

@@ -52,8 +52,9 @@ struct JobReport {
     [[nodiscard]] RUEDA_API std::int64_t samples() const;
     [[nodiscard]] RUEDA_API double samples_per_second() const;
     /// The rank for which the other ranks waited, if there is one. Two conditions must be true. On average, the other
-    /// ranks were in communication during at least a tenth of the time. The rank itself was in communication at most a
-    /// quarter as long. `rueda top` has the same rule for stragglers. A job of less than 1 s has no such rank.
+    /// ranks were in communication during at least a tenth of the time. The rank itself was in communication for at
+    /// most a quarter of this average. `rueda top` has the same rule for stragglers. A job of less than 1 s has no such
+    /// rank.
     [[nodiscard]] RUEDA_API std::optional<int> awaited_rank() const;
     /// A few lines for people, without a newline at the end.
     [[nodiscard]] RUEDA_API std::string text() const;

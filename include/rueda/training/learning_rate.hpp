@@ -24,8 +24,8 @@ enum class ScalingPolicy : std::int32_t {
     linear,  ///< the factor is `workers`: the linear scaling rule of Goyal et al. 2017 (arXiv:1706.02677, section 2.1)
     sqrt,    ///< the factor is √workers, which keeps the variance of the update (Krizhevsky 2014, arXiv:1404.5997,
              ///< section 5)
-    capped,  ///< the factor is min(workers, cap): linear up to `cap`; base 0.001 and cap 1.5 give 0.0015 with 2 or more
-             ///< workers
+    capped,  ///< the factor is `workers`, but at most `cap`. For example, the base rate 0.001 and the cap 1.5 give the
+             ///< rate 0.0015 with 2 or more workers
     adasum,  ///< the factor is 1, for ReduceOp::adasum. Adasum itself adds gradients that point in different directions
              ///< and averages gradients that are equal (Maleki et al. 2021, arXiv:2006.02924, section 3)
 };
@@ -60,14 +60,14 @@ struct LearningRateOptions {
     int workers = 1;                ///< usually rueda::size(); ≥ 1
     double cap = 1.5;               ///< the largest factor of ScalingPolicy::capped; finite and ≥ 1
     std::int64_t warmup_steps = 0;  ///< number of steps from the base rate to the scaled rate; 0: no warm-up
-    int scale_from = 1;  ///< number of workers from which the policy scales the rate; with fewer, the factor is 1; ≥ 1
+    int scale_from = 1;  ///< with fewer workers than this, the policy does not scale the rate (the factor is 1); ≥ 1
     Schedule schedule = {};
 };
 
 /// Sets policy, cap and scale_from from one text, for example from a setting of the program: `POLICY[:CAP][@WORKERS]`.
-/// "linear" is the linear policy. "capped:1.5@4" multiplies the rate by at most 1.5, and does this only with 4 or more
-/// workers: the rate 0.001 then becomes 0.0015, and stays 0.001 with fewer workers. Only capped has a cap. Throws
-/// InvalidArgument, with the text and the expected form, for any other text; in this case `options` do not change.
+/// "linear" is the linear policy. "capped:1.5@4" is the capped policy with the cap 1.5, for 4 or more workers: the rate
+/// 0.001 becomes 0.0015, but stays 0.001 with fewer workers. Only capped has a cap. For any other text, throws
+/// InvalidArgument with the text and the expected form, and does not change `options`.
 RUEDA_API void apply_scaling(LearningRateOptions& options, std::string_view text);
 
 /// Returns rate / previous_rate. This factor is for trainers whose momentum contains the rate: v ← m v + η g; w ← w − v
@@ -102,13 +102,13 @@ private:
 
 struct PlateauOptions {
     double factor = 0.1;  ///< the rate is multiplied by this number; 0 < factor < 1
-    /// the rate is lowered after more than this number of observations without an improvement; ≥ 0
+    /// this many observations in a row may bring no improvement; the next one without improvement lowers the rate; ≥ 0
     std::int64_t patience = 10;
-    /// A metric counts as an improvement if it differs from the best metric so far by more than this fraction of the
-    /// best metric, in the better direction. ≥ 0, and below 1 if smaller metrics are better.
+    /// A metric is an improvement if it is better than the best metric so far by more than this fraction of the best
+    /// metric. ≥ 0, and below 1 if smaller metrics are better.
     double threshold = 1e-4;
-    std::int64_t cooldown = 0;  ///< this number of observations after a lowering does not count for `patience`; ≥ 0
-    double least = 0.0;         ///< the smallest factor; 0 ≤ least ≤ 1
+    std::int64_t cooldown = 0;      ///< after the rate was lowered, `patience` ignores this many observations; ≥ 0
+    double least = 0.0;             ///< the smallest factor; 0 ≤ least ≤ 1
     bool larger_is_better = false;  ///< true for an accuracy, false for a loss
 };
 

@@ -32,8 +32,8 @@ struct Metric {
 
 struct MetricsWriterOptions {
     std::vector<MetricFormat> formats = {MetricFormat::csv};
-    /// The first step of a job that was resumed. Lines of this step and later ones are removed, because the job writes
-    /// them again. With 0, earlier CSV and JSON files are overwritten.
+    /// The first step that a resumed job makes. Existing lines of this step and of later steps are removed, because the
+    /// job writes them again. If this is 0, existing CSV and JSON files are overwritten.
     std::int64_t first_step = 0;
 };
 
@@ -43,7 +43,7 @@ struct MetricsWriterOptions {
 class RUEDA_API MetricsWriter {
 public:
     /// Creates the files, and the folder if it does not exist. Throws InvalidArgument if this is not possible, and
-    /// ResourceExhausted if the disk is full. An existing file that could not be replaced is then unchanged.
+    /// ResourceExhausted if the disk is full. A file that exists and could not be replaced stays as it was.
     explicit MetricsWriter(const std::filesystem::path& folder, const MetricsWriterOptions& options = {});
     MetricsWriter(MetricsWriter&&) noexcept;
     MetricsWriter& operator=(MetricsWriter&&) noexcept;

@@ -126,9 +126,9 @@ public:
     Optimizer& operator=(Optimizer&& other) noexcept;
     ~Optimizer();
 
-    /// Updates all parameters from their gradients, which are first multiplied by `gradient_factor`. The factor can
-    /// undo a loss scale, clip by a norm, or divide by a number of accumulated batches, and this needs no additional
-    /// pass over the memory. The gradients themselves do not change. Throws InvalidArgument unless `learning_rate` is
+    /// Updates all parameters from gradient × `gradient_factor`. The gradients in memory do not change. The factor can
+    /// undo a loss scale, clip by a norm, or divide by a number of accumulated batches, without an additional pass over
+    /// the memory. Throws InvalidArgument unless `learning_rate` is
     /// finite and ≥ 0 (Ftrl: > 0) and `gradient_factor` is finite; in this case nothing changes.
     void step(double learning_rate, double gradient_factor = 1.0);
 
@@ -145,7 +145,7 @@ public:
 
     /// Returns the state: the number of steps, "optimizer.<rule>.steps", and the state of each parameter, for example
     /// "optimizer.adam.first_moment.<name>". Ftrl also has "optimizer.ftrl.rate", the learning rate of the last step.
-    /// Pass the tensors, together with the model's, to save_checkpoint(), restore_checkpoint() and
+    /// Pass these tensors, together with the tensors of the model, to save_checkpoint(), restore_checkpoint() and
     /// broadcast_parameters(). The views are valid as long as the object lives, also after it is moved. A checkpoint of
     /// another rule has other names and is therefore refused.
     [[nodiscard]] std::vector<NamedTensor> state();

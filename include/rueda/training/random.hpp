@@ -42,8 +42,8 @@ public:
 
     /// Returns a number from 0 to bound − 1. All these numbers have the same probability. `bound` must be ≥ 1.
     [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept {
-        // Values above `limit` are discarded, because they would make small remainders more probable. For bounds far
-        // below 2^64 this almost never happens.
+        // Values above `limit` are discarded. Otherwise small results would be more probable than large ones. If
+        // `bound` is far below 2^64, values are almost never discarded.
         const std::uint64_t surplus = (std::numeric_limits<std::uint64_t>::max() % bound + 1) % bound;
         const std::uint64_t limit = std::numeric_limits<std::uint64_t>::max() - surplus;
         std::uint64_t value = next();
@@ -56,9 +56,8 @@ public:
     /// Returns a value with 0 ≤ value < 1, in steps of 2^−53.
     [[nodiscard]] double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
-    /// The generator's state, which can be saved in a checkpoint like a tensor. If the state is overwritten by the
-    /// state of a second generator, this generator continues the sequence of the second one. The state must not be all
-    /// zeros.
+    /// The generator's state, which can be saved in a checkpoint like a tensor. To continue the sequence of another
+    /// generator, copy the state of that generator into this state. The state must not be all zeros.
     [[nodiscard]] std::span<std::uint64_t> state() noexcept { return state_; }
 
 private:

@@ -44,8 +44,8 @@ enum class ReplicaReduction : std::int32_t {
 
 struct ReplicasOptions {
     ReplicaReduction reduction = ReplicaReduction::divided;
-    /// The number of replicas in a group of ReplicaReduction::hierarchical; the last group may be smaller. 0: the
-    /// smallest number whose square is at least K.
+    /// The number of replicas in a group of ReplicaReduction::hierarchical; the last group may be smaller. 0 means the
+    /// smallest number whose square is at least K, the number of replicas.
     int group = 0;
     ReduceOp op = ReduceOp::average;  ///< average or sum, over the replicas of all processes
     /// Number of runs per step, ≥ 1 (gradient accumulation), as in DistributedOptimizerOptions.
@@ -116,8 +116,9 @@ private:
 ///
 /// The replicas may share the memory of a parameter's values, or each replica has its own copy. Shared values need less
 /// memory and less time in step(); they must not be written during run(). Own copies are for models whose layers own
-/// their weights; step() copies the new values to them. Gradients are never shared. Memory from rueda::allocate() only
-/// helps for the gradients of replica 0, which the processes of a host then reduce in place.
+/// their weights; step() copies the new values to them. Gradients are never shared. If the gradients of replica 0 are
+/// in memory from rueda::allocate(), the processes of a host reduce them in place. For the other gradients, this memory
+/// has no advantage.
 ///
 /// All processes of the set must make the same calls. Threads: the object has K − 1 threads, which sleep between the
 /// runs. Replica 0 runs on the thread of the caller. One thread at a time may call the functions of the object. A
@@ -171,7 +172,7 @@ public:
     /// set all of them to 0. If the reduction of a gradient cannot be started at all, for example because the program
     /// has a pending operation with the same name, the job ends.
     ///
-    /// If the processes have different numbers of replicas, all of them throw InvalidArgument.
+    /// If the processes have different numbers of replicas, run() throws InvalidArgument on all processes.
     ///
     /// Throws InvalidArgument if the step already had `passes_per_step` runs. The function of a replica must not call
     /// run() or other functions of this class that use the threads; such a call throws InvalidArgument.
@@ -182,11 +183,12 @@ public:
     void on_each(const Function& work);
 
     /// Waits for the gradients. Then the threads of all replicas update the parameters. The gradients are multiplied by
-    /// `gradient_factor` first. Throws InvalidArgument if runs are missing in this step, and otherwise like
-    /// DistributedOptimizer::step(). If it throws, no parameter has changed.
+    /// `gradient_factor` first. Throws InvalidArgument if runs are missing in this step. Also throws the errors of
+    /// DistributedOptimizer::step(). After an error, no parameter has changed.
     void step(double learning_rate, double gradient_factor = 1.0);
     /// Waits until the gradients of replica 0 are reduced over all replicas, as DistributedOptimizer::synchronize()
-    /// does. The gradients of the other replicas are not changed (with `hierarchical` and `ring`, some contain sums).
+    /// does. The other replicas do not get the reduced gradients. With `hierarchical` and `ring`, some of their
+    /// gradients contain sums afterwards.
     void synchronize();
     /// Ends the step without an update, as DistributedOptimizer::skip() does.
     void skip();

@@ -37,7 +37,7 @@ enum class Remainder : std::int32_t {
 
 /// What happens if a batch has fewer samples than there are ranks, so that some ranks get none.
 enum class EmptyShares : std::int32_t {
-    refuse,  ///< the constructor throws InvalidArgument. With Remainder::pad, padding counts as samples here
+    refuse,  ///< the constructor throws InvalidArgument. With Remainder::pad, it counts padding as samples
     allow,   ///< the ranks get empty shares. Batch normalisation would compute NaN from an empty share
 };
 
@@ -55,11 +55,12 @@ struct SamplerOptions {
 /// on all ranks) has the same samples in the same order for any number of ranks. Rank r gets the r-th contiguous piece
 /// of the batch; see shard(). The lengths of the pieces may differ by one sample.
 ///
-/// There are two ways to average gradients with the right weight of each sample:
+/// There are two ways to average gradients so that each sample has the right weight. `b` is the number of the batch;
+/// all samples except padding are counted (see counted()):
 ///
-/// - Divide sums over counted samples by batch_size(b), and reduce with ReduceOp::sum.
+/// - Divide the sum over the rank's counted samples by batch_size(b), and reduce with ReduceOp::sum.
 /// - Multiply the mean over the rank's counted samples by average_weight(b), and reduce with ReduceOp::average. Without
-///   the weight, samples in shares of different lengths would get different weights.
+///   this factor, samples in shares of different lengths would get different weights.
 ///
 /// A rank with an empty share (EmptyShares::allow) still takes part in the step, with gradients of zero.
 ///

@@ -17,8 +17,8 @@ namespace rueda::launcher {
 
 namespace {
 
-/// Waits for this time, and returns true. Returns false at once if the reader of the standard output goes away. Without
-/// this check, the process would run until the end of the interval, which may be long.
+/// Waits for `time`, and returns true. If the reader of the standard output goes away earlier, returns false at once.
+/// Otherwise the process would run until the end of the interval, which may be long.
 bool wait_while_read(std::chrono::nanoseconds time) {
     // A reader that goes away causes POLLERR for a pipe or socket, and POLLHUP for a terminal. poll() reports both
     // events without being asked.

@@ -83,7 +83,7 @@ std::optional<std::string> Terminal::read_keys() const {
 ScreenSize Terminal::size() const {
     winsize size{};
     if (::ioctl(output_, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
-        return {80, 24};  // The size is unknown. Early terminals had this size, which is a usual default.
+        return {80, 24};  // the usual default if the size is unknown: the size of early terminals
     }
     return {size.ws_col, size.ws_row};
 }

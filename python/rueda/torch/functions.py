@@ -152,9 +152,9 @@ def _broadcast_all(named: Iterable[tuple[str, torch.Tensor]], root_rank: int) ->
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None) -> None:
     """Gives every rank's optimizer the root's state and options, in place.
 
-    The options of all parameter groups come from the root, even if an optimizer has no state. The whole state also
-    comes from the root: if the root's state of a parameter is empty, the state of this parameter becomes empty on every
-    rank. The types of values do not change.
+    Every rank gets the root's options of all parameter groups, even if an optimizer has no state. Every rank also gets
+    the root's whole state: if the root has no state for a parameter, the other ranks lose their state for it. The types
+    of values do not change.
 
     If a rank's optimizer has no state yet, the gradients of all parameters that require a gradient become zero tensors
     instead of None. Horovod does the same.
@@ -221,8 +221,8 @@ def _set_gradients_to_zero(optimizer: torch.optim.Optimizer) -> None:
 
 
 class _Place:
-    """Stands for a tensor in a pickled object. It contains the tensor's number among the tensors, which are sent
-    separately.
+    """Replaces a tensor in an object that is pickled. The tensors themselves are sent separately, in a list. `number`
+    is the tensor's index in this list.
     """
 
     def __init__(self, number: int) -> None:
@@ -262,7 +262,7 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
 
 
 def _mapped(value: Any, function: Any) -> Any:
-    """Returns a copy of the collection in which the function was applied to each entry."""
+    """Returns a copy of a dict, list or tuple, with `function` applied to each entry. Returns other values unchanged."""
     if isinstance(value, dict):
         return type(value)((key, function(entry)) for key, entry in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -305,8 +305,8 @@ def broadcast_object(
 
     Args:
         root_rank: the root's rank in the job, also in a process set.
-        name: the name of the operation. Its two broadcasts are named ``<name>.sz`` and ``<name>.t``. None: the ranks'
-            calls are matched by their order.
+        name: the name of the operation. Its two broadcasts are named ``<name>.sz`` and ``<name>.t``. If it is None, the
+            calls of different ranks are matched by their order.
 
     Raises:
         If pickling fails, the root raises the exception of pickle, and the other ranks raise a HorovodInternalError

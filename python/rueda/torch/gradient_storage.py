@@ -33,9 +33,9 @@ class ResidentStorage:
     of this memory). The places are allocated when the first gradient needs a place. A place stays allocated as long as
     anything refers to it.
 
-    Each time a gradient needs its place, it gets a new tensor there, unless something still refers to the earlier
-    tensor in this place. So a gradient to which the program still refers does not change. This check works in every
-    version of PyTorch, because a tensor holds a reference to its place as long as anything uses the tensor's memory.
+    tensor_for() makes a new tensor in a place, but only if nothing still refers to the earlier tensor there. So a
+    gradient to which the program still refers does not change. This check works in every version of PyTorch, because a
+    tensor holds a reference to its place as long as anything uses the tensor's memory.
 
     Threads: any thread, but only one at a time.
     """

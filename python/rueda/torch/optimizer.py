@@ -174,8 +174,9 @@ class _Common(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _take_up(self, parameters: list[Parameter]) -> None:
-        """Takes over the reductions of these gradients that another optimizer has started. The other optimizer will not
-        complete these reductions: its hooks are not called any more, or it was deleted.
+        """If another optimizer has started to reduce gradients of these parameters, waits for these reductions and
+        takes them over. The other optimizer was deleted, or its hooks are no longer called, so it will not complete
+        them itself.
         """
         taken = {id(parameter) for parameter in parameters}
         for claim in [*_claims.values()]:
@@ -234,8 +235,8 @@ class _Common(torch.optim.Optimizer):
         """Returns this optimizer's claim of the parameter's name. Claims are needed because the parameters of two
         models may have the same names.
 
-        Whether the name is in use depends only on the calls of the program. It does not depend on the progress of
-        operations. All ranks therefore decide in the same way whether they make a new claim.
+        All ranks decide in the same way whether to make a new claim. The decision depends only on the calls that the
+        program made, and not on which operations have already completed.
         """
         claim = self._claimed.get(parameter)
         if claim is None or not claim.is_last or claim.reduction is not None:
@@ -287,7 +288,7 @@ class _Common(torch.optim.Optimizer):
         return list(dict.fromkeys(reduction for reduction in self._handles.values() if reduction is not None))
 
     def _end_all(self) -> None:
-        """Removes the reductions. All of them must have ended."""
+        """Forgets all reductions of this optimizer. All of them must have ended."""
         for reduction in self._handles.values():
             if reduction is not None:
                 reduction.forget()
@@ -329,9 +330,8 @@ class _Common(torch.optim.Optimizer):
         self._wrapped.state, self._wrapped.param_groups = self.state, self.param_groups
 
     def _discard(self) -> None:
-        """Waits for the pending reductions and drops them, because the gradients will be changed or are not needed.
-        Errors are ignored: if a reduction has failed, the next operation also fails, and the program waits for that
-        operation.
+        """Waits for the pending reductions and drops their results, because the caller no longer needs them.
+        Errors are ignored here. If a reduction has failed, the next operation fails, too, and raises its error.
         """
         for reduction in self._pending():
             reduction.complete()
@@ -357,11 +357,11 @@ class _DistributedOptimizer(_Common):
         gradient_storage: str,
     ) -> None:
         self.op = op
-        # With compression, Rueda reduces another tensor than the gradient, so the gradient's memory does not matter.
+        # With compression, Rueda reduces the compressed copy of the gradient, so the gradient need not be in shared memory.
         shared = gradient_storage != "private" and self._compression is Compression.none
         self._storage = ResidentStorage(expected=gradient_storage != "auto") if shared else None
-        #: _moves says whether gradients move to resident memory, which the ranks of a host share. If _moves_at_once is
-        #: true, a gradient moves in its first backward pass. Otherwise it moves just before the reduction.
+        #: If _moves is true, gradients move to resident memory, which the ranks of a host share. If _moves_at_once is
+        #: also true, a gradient moves in its first backward pass. Otherwise it moves just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
         #: Whether zero_grad() moves gradients to memory that the ranks of a host share. This concerns only gradients
@@ -424,7 +424,7 @@ class _DistributedOptimizer(_Common):
 
     def _move(self, parameter: Parameter) -> None:
         """Moves the gradient to memory that the ranks of a host share. Does nothing if the gradient already lies in
-        such memory, or if autograd also records operations on the gradient.
+        such memory, or if the gradient itself requires a gradient.
         """
         gradient = parameter.grad
         if self._storage is None or gradient is None or not _is_of_memory(gradient) or gradient.requires_grad:
@@ -856,9 +856,9 @@ class _DistributedAdasumOptimizer(_Common):
         super().zero_grad(*arguments, **keywords)
 
 
-# The step() methods of these classes call the step() of the optimizer's own class. PyTorch has already wrapped that
-# step(), so that it runs the users' hooks. When a state is loaded, PyTorch would also wrap the step() methods of these
-# classes, and the hooks would run twice. The attribute `hooked` prevents this.
+# PyTorch wraps the step() of an optimizer class once, so that step() runs the user's hooks. It has already wrapped the
+# step() of the user's class, which the step() methods of these two classes call. If PyTorch wrapped these methods, too,
+# the hooks would run twice. PyTorch does not wrap a method that has the attribute `hooked`.
 for _kind in (_DistributedOptimizer, _DistributedAdasumOptimizer):
     _kind.step.hooked = True  # type: ignore[union-attr]
 
@@ -888,9 +888,7 @@ def _is_plain(tensor: torch.Tensor | None) -> TypeGuard[torch.Tensor]:
 
 
 def _is_of_memory(tensor: torch.Tensor) -> bool:
-    """Returns True if the tensor consists of plain numbers in the CPU's memory, and is not of a subclass with another
-    meaning.
-    """
+    """Returns True if the tensor is a dense tensor in the CPU's memory, and not an object of a subclass of torch.Tensor."""
     return type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.is_cpu
 
 
@@ -909,9 +907,9 @@ def _dense(gradient: torch.Tensor | None) -> torch.Tensor:
     return gradient if gradient.is_contiguous() and not gradient.is_neg() else gradient.contiguous().resolve_neg()
 
 
-# The function to call, and the handle of PyTorch's hook, for each parameter. The key is the parameter's id. The
-# parameter itself cannot be the key of a weak dictionary, because == compares its elements. The function is not stored
-# in an attribute of the parameter, because the attribute would be saved with the model.
+# For each parameter with a hook: a weak reference to the parameter, and PyTorch's handle of the hook. The key is the
+# parameter's id. The parameter itself cannot be the key of a weak dictionary, because == compares its elements. The
+# handle is not stored in an attribute of the parameter, because the attribute would be saved with the model.
 _hooked: dict[int, tuple[weakref.ref[Parameter], Any]] = {}
 
 
@@ -920,9 +918,8 @@ def _take_hook(parameter: Parameter, optimizer: _Common) -> Any:
     ``.grad``. It does nothing when the optimizer no longer exists. The hook is removed when the returned object is
     deleted.
 
-    If two optimizers have the same parameters, the hook tells only the later one. Usually the program no longer uses
-    the earlier optimizer. If the earlier optimizer still had a hook, the hook would start every reduction a second
-    time. If the program still calls step() of the earlier optimizer, this step() reduces the gradients.
+    If two optimizers have the same parameters, only the later optimizer has hooks; otherwise every gradient would be
+    reduced twice. If the program still calls step() of the earlier optimizer, this step() reduces the gradients.
     """
     known = _hooked.get(id(parameter))
     if known is not None and known[0]() is parameter:
@@ -1054,8 +1051,8 @@ def DistributedOptimizer(  # noqa: N802  (Horovod's name)
         optimizer: an optimizer of torch.optim, or one with the same interface. Every rank must have constructed it in
             the same way.
         named_parameters: the names of all parameters of the optimizer, for example ``model.named_parameters()``.
-            Messages contain these names, and the ranks' gradients are matched by them. None: the parameters are
-            numbered.
+            Messages contain these names, and the ranks' gradients are matched by them. If it is None, the parameters
+            are numbered.
         compression: a Compressor that compresses the gradients for the reduction.
         backward_passes_per_step: after how many backward passes each gradient is reduced. The results of these passes
             are added up in the gradient.

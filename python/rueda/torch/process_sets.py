@@ -34,8 +34,8 @@ class ProcessSet(rueda.ProcessSet):
             hvd.allreduce(loss, process_set=first_two)
     """
 
-    # In Horovod, these attributes are plain attributes that are None if there is no value. In rueda.ProcessSet they are
-    # properties that raise an error if there is no value.
+    # The base class rueda.ProcessSet has properties of these names, which raise an error if there is no value. As in
+    # Horovod, they are plain attributes here, which are None if there is no value.
     process_set_id: int | None  # type: ignore[assignment]
     ranks: list[int] | None  # type: ignore[assignment]
     if not TYPE_CHECKING:

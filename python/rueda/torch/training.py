@@ -22,16 +22,16 @@ from rueda.training._gradients import sum_over_ranks
 
 __all__ = ["LearningRateScheduler", "clip_grad_norm_"]
 
-# PyTorch 1.13 and 2.0 have the class under two names; later versions deprecate the older name.
+# The base class for schedulers. Old versions of PyTorch have it only as _LRScheduler; newer versions deprecate this name.
 _Scheduler: Any = getattr(torch.optim.lr_scheduler, "LRScheduler", None) or torch.optim.lr_scheduler._LRScheduler
 
 
 class LearningRateScheduler(_Scheduler):  # type: ignore[misc]
     """Sets the learning rate of a PyTorch optimizer from a rueda.training.LearningRate.
 
-    Call ``step()`` once after each step of the optimizer. If a parameter group had k times the rate ``rate.base`` when
-    the scheduler was made, the group always gets k times the rate of the step. The momentum of PyTorch's optimizers
-    does not contain the rate, so it needs no correction.
+    Call ``step()`` once after each step of the optimizer. A parameter group may have another rate than ``rate.base``
+    when the scheduler is made, for example half of it. It then always gets half of each step's rate. The momentum of
+    PyTorch's optimizers does not contain the rate, so it needs no correction.
 
     Args:
         optimizer: an optimizer of PyTorch, also one of rueda.torch.DistributedOptimizer. Give it the rate for one worker,

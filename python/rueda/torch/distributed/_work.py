@@ -22,7 +22,7 @@ class RuedaWork(Work):  # type: ignore[misc]
     """The object that torch.distributed returns with ``async_op=True``."""
 
     def __init__(self, operation: Operation, callbacks: Callbacks | None = None) -> None:
-        """`callbacks` are the callbacks of the group, if Python code gets this object itself; otherwise None."""
+        """`callbacks` are the group's callbacks. They are None if this object is not returned to Python code."""
         super().__init__()
         self.operation = operation
         self._callbacks = callbacks
@@ -84,7 +84,7 @@ class RuedaWork(Work):  # type: ignore[misc]
             return self._future
 
     def source_rank(self) -> int:
-        """Returns the group's rank that sent the message. Only the Work of a receive has one."""
+        """Returns the rank that sent the message, counted within the group. Raises an error unless this is a receive."""
         raise ValueError(f"{self.operation.what}: only a receive has a source")
 
     def _source_rank(self) -> int:
@@ -96,10 +96,10 @@ class ReceiveWork(RuedaWork):
 
     def __init__(self, operation: Operation, ranks: dict[int, int], callbacks: Callbacks | None) -> None:
         super().__init__(operation, callbacks)
-        self._ranks = ranks  # for each rank of the job: its rank in the group
+        self._ranks = ranks  # the keys are ranks in the job, the values are ranks in the group
 
     def source_rank(self) -> int:
-        """Returns the group's rank that sent the message."""
+        """Returns the rank that sent the message, counted within the group."""
         self.wait()
         return self._ranks[self.operation.handles[0].result()]
 

@@ -115,9 +115,10 @@ def _note_values() -> None:
 
 def _check_values() -> None:
     """Raises an error if all ranks that had the values of the training have died. Without this error, the training
-    would silently begin from the start. A process of the first generation has the values from the beginning. Other
-    processes get the values in their first sync. The survivors have the lowest ranks. So if rank 0 has no values, no
-    other rank has them either.
+    would silently begin from the start.
+
+    A process that was there from the beginning has the values; a process that joined later gets them in its first sync.
+    After a failure, the surviving processes get the lowest ranks. So if rank 0 has no values, no other rank has them.
     """
     joined_later = os.environ.get("RUEDARUN_FIRST_GENERATION", "0") != "0"
     if joined_later and not _has_values and _basics.rank() == 0:
@@ -139,8 +140,8 @@ def _may_go_on(failure: HorovodInternalError, has_committed: bool) -> bool:
 
 
 def _all_skip(skip_sync: bool) -> bool:
-    """Whether no rank needs the state of another rank, so that all ranks can skip sync(). All ranks must agree on this,
-    because sync() is collective.
+    """Returns True if all ranks can skip sync(), which means that no rank needs the state of another rank. All ranks
+    get the same answer, because either all ranks or none must call sync().
     """
     if not _basics.is_initialized() or _basics.size() == 1:
         return skip_sync

@@ -49,8 +49,9 @@ class ElasticSampler(Sampler):  # type: ignore[type-arg]
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch with all samples. Call it at the end of the previous epoch. At the beginning of the new epoch,
-        the call would also run after a restart, and forget which samples have already been processed.
+        """Begins an epoch with all samples. Call this method at the end of the previous epoch, not at the beginning of
+        the new one: code there also runs after a restart in the middle of an epoch. The sampler would then forget which
+        samples have already been processed.
         """
         self.epoch = epoch
         self.processed_num = 0

@@ -94,8 +94,8 @@ class State:
         ruedarun informs rank 0 about such changes.
         """
         if change := _native.take_slot_changes():
-            # Each change must have a later time than the change before it. The clock may have been set back, so the
-            # time may have to be increased.
+            # Only a change with a later time than the last change counts. If the clock was set back, the current time
+            # may be earlier, so a slightly later time than that of the last change is used.
             self.on_hosts_updated(max(time.time(), math.nextafter(self._last_updated_timestamp, math.inf)), change)
         before = latest = self._last_updated_timestamp
         changes = 0
@@ -192,10 +192,12 @@ class ObjectState(State):
             commits.remove(self._folder)
 
     def _take_commit(self) -> None:
-        """Restores the commit of an earlier process, unless this process already has the values of the training. Rank 0
-        reads the commit, and the other ranks get the values from rank 0. If ranks die before all ranks have the values,
-        the new rank 0 reads the commit again. All ranks use rank 0's number of commits, because other ranks may have
-        another number: new ranks have none, and a rank may be one commit ahead.
+        """On rank 0, restores the stored commit of an earlier process, unless this process already has the values of
+        the training. The other ranks get the values from rank 0 later. If rank 0 dies before that, the new rank 0
+        restores the commit again.
+
+        All ranks take over the number of commits that rank 0 has counted. Their own numbers may differ: a new rank has
+        counted no commits, and another rank may be one commit ahead.
         """
         if not self._has_synced and self._folder is not None and self._rank() == 0:
             found = commits.read(self._folder)
@@ -258,7 +260,7 @@ class TorchState(ObjectState):
         super().__setattr__(name, value)
 
     def _content(self) -> dict[str, Any]:
-        # This dict has all attributes of each handler, except the attribute that refers to the program's object.
+        # A handler's attribute `value` is the program's own object. It is not stored; all other attributes are.
         kept = {
             name: {key: value for key, value in vars(handler).items() if key != "value"}
             for name, handler in self._handlers.items()
@@ -299,7 +301,7 @@ class StateHandler:
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
-        """Stores and saves another object that the program has assigned to the attribute."""
+        """Called when the program assigns another object to the attribute. Saves the state of this object at once."""
         self.value = value
         self.save()
 
@@ -366,8 +368,8 @@ _registry: list[tuple[type, Callable[[Any], StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, Callable[[Any], StateHandler]]]:
-    """Returns pairs of a class and its handler. The first pair whose class fits an object (isinstance) gives the
-    handler of the object.
+    """Returns a list of pairs: a class of values, and the class of its handlers. A value gets the handler of the first
+    pair whose class fits the value (isinstance).
     """
     return _registry
 

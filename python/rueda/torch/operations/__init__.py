@@ -6,9 +6,10 @@ Tensors: a tensor must be dense and contiguous, in the memory of the CPU or of a
 of different ranks that give the same ``name`` form one operation. Calls without a name are matched by their order,
 separately for each process set. ``process_set`` says which ranks take part.
 
-Forms: autograd can differentiate the blocking forms whose names do not end in ``_``. The other forms have no gradient.
-An ``_async`` form returns a handle, a number to pass to ``poll()`` and ``synchronize()``. Do not touch the tensors of a
-handle before the handle has completed. Any thread may call these functions.
+Forms: an operation has several forms, such as ``allreduce``, ``allreduce_``, ``allreduce_async`` and
+``allreduce_async_``. Autograd can differentiate only the first form, without a suffix. An ``_async`` form returns a
+handle, a number to pass to ``poll()`` and ``synchronize()``. Do not touch the tensors of a handle before the handle has
+completed. Any thread may call these functions.
 
 Errors of every operation:
 

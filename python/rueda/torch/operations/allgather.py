@@ -84,8 +84,8 @@ def _on_device(tensor: torch.Tensor, name: str | None, order: int) -> DeferredOp
 
 
 def _group_on_device(tensors: Sequence[torch.Tensor], name: str, order: int) -> DeferredOperation:
-    """Starts allgathers of tensors on a GPU. The ranks first exchange the numbers of rows by another group of
-    allgathers, one for each tensor. `order` is the number of the process set.
+    """Starts allgathers of tensors on a GPU. Before that, the ranks exchange each tensor's number of rows, which also
+    takes one small allgather for each tensor. `order` is the number of the process set.
     """
     for tensor in tensors:
         if not getattr(tensor, "is_cuda", False):
@@ -192,8 +192,8 @@ class HorovodGroupedAllgather(torch.autograd.Function):
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[torch.Tensor]:
-    """Gathers each of the tensors like allgather(), with one name for the group. Rueda starts either all operations of
-    the group or none, except for tensors on a GPU.
+    """Gathers each of the tensors like allgather(). `name` is the name of the whole group. Rueda starts either all
+    operations of the group or none. This does not hold for tensors on a GPU.
 
     Example::
 

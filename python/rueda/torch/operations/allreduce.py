@@ -27,7 +27,7 @@ from rueda.torch.operations.handles import (
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Average, Sum
 
-#: The number of a reduction. Horovod's interface uses such numbers.
+#: A kind of reduction, such as Sum. In Horovod's interface it is a number.
 Op: TypeAlias = int
 
 

@@ -53,7 +53,7 @@ def alltoall_async(
         received, counts = hvd.synchronize(hvd.alltoall_async(rows, splits))
     """
     rows = _rows_of(splits)
-    # Rows after the sum of the splits are not sent, so these rows are left out.
+    # If the splits add up to fewer rows than the tensor has, the remaining rows are not sent.
     if rows is not None and tensor.dim() > 0 and all(count >= 0 for count in rows) and sum(rows) < tensor.shape[0]:
         tensor = tensor[: sum(rows)]
     wire = wire_name("alltoall", name)
@@ -98,7 +98,7 @@ def _on_device(
 
 
 def _no_result(*_: Any) -> None:
-    """Makes no result. The operation has an output already."""
+    """Returns None. An operation calls this function to make its result, but here its output is used instead."""
 
 
 class HorovodAlltoall(torch.autograd.Function):
@@ -132,7 +132,8 @@ def alltoall(
 
     Args:
         splits: the number of rows that go to each rank of the set, as a list or as an int32 tensor of one dimension.
-            Rows after their sum are not sent. None: every rank gets the same number of rows.
+            If they add up to fewer rows than the tensor has, the remaining rows are not sent. If ``splits`` is None,
+            every rank gets the same number of rows.
 
     Returns:
         The output. If ``splits`` is given, ``(output, received_splits)``; received_splits is an int32 tensor with the

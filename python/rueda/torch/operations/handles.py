@@ -26,7 +26,8 @@ from rueda.torch.process_sets import ProcessSet
 _handle_map: dict[int, Handle[Any] | DeferredOperation] = {}
 _next_handle = itertools.count(1)  # under the GIL, next() cannot be interrupted by another thread, so no lock is needed
 _basics._at_end.append(_handle_map.clear)
-# Operations that were started while torch.profiler recorded the thread, and their names in the profile.
+# The names that operations have in the profile of torch.profiler. The key is the handle's number. Only operations that
+# were started while the profiler was recording are listed.
 _recorded: dict[int, str] = {}
 _basics._at_end.append(_recorded.clear)
 
@@ -88,7 +89,9 @@ def start_group(
     process_set: ProcessSet,
     call: Callable[[str], Handle[Any] | DeferredOperation],
 ) -> int:
-    """Starts a group of operations. ``call`` gets the name by which the ranks' operations are matched."""
+    """Starts a group of operations with ``call``, a function. Its argument is the group's name, which is the same on
+    all ranks.
+    """
     if not tensors:
         raise InvalidArgument(f"{operation}: there are no tensors; expected at least one")
     is_recorded = profilers._is_profiler_enabled and _profiling.is_active()

@@ -49,8 +49,8 @@ def reducescatter_async(
 
 
 def _own_output(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
-    """Returns new memory of a GPU for this rank's rows of the result. Rueda's rule for dividing rows among ranks gives
-    the number of these rows.
+    """Returns new memory on the GPU for this rank's rows of the result. If the rows cannot be divided evenly, each of
+    the first ranks gets one row more than the other ranks.
     """
     size, rank = process_set.size() or 1, process_set.rank() or 0
     if tensor.dim() == 0:
@@ -61,8 +61,8 @@ def _own_output(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
 
 
 class HorovodReducescatter(torch.autograd.Function):
-    """A reducescatter with a gradient. The gradient of this rank's input is an allgather of the ranks' gradients,
-    multiplied by the same factor as in Horovod.
+    """A reducescatter with a gradient. To compute it, the gradients of all ranks are multiplied by the same factor as
+    in Horovod, and then gathered by an allgather.
     """
 
     @staticmethod

@@ -71,8 +71,8 @@ def sparse_allreduce_async(
 
 
 def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
-    """Returns a function that can be called several times. It returns the same result, or raises the same error, at
-    every call. ``wait`` itself can be called only once, because a handle gives its result only once.
+    """Turns ``wait``, which can be called only once, into a function that can be called several times. The new function
+    calls ``wait`` the first time. Every call then returns the same result or raises the same error.
     """
     outcome: Future[T] = Future()
     # the thread that has this lock waits for the operation; other threads wait for the lock
@@ -90,8 +90,8 @@ def _every_time(wait: Callable[[], T]) -> Callable[[], T]:
     return result
 
 
-# The parts come from valid sparse tensors. Newer versions of PyTorch print a warning unless the caller says whether the
-# tensor must be checked.
+# Arguments of torch.sparse_coo_tensor(). The indices and values come from valid sparse tensors, so PyTorch need not
+# check them. Newer versions print a warning unless the caller says so.
 UNCHECKED: dict[str, Any] = (
     {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 )
