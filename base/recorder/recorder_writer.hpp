@@ -13,10 +13,10 @@ namespace rueda::base {
 /// Writes the flight recorder of a rank: the record of what the rank did last. An object without a recorder records
 /// nothing.
 ///
-/// Threads: any thread may call announce(), note_name() and set_notes_parts(). Any thread may call announce_message(),
-/// but only one at a time. The thread that drives progress calls start(), end(), end_message() and note_batch().
-/// A different thread may call start(), end(), end_message() or note_batch() only to end a failed operation, because at
-/// that time only this thread knows the operation's number.
+/// Threads: any thread may call announce(), announce_message(), note_name() and set_notes_parts(). The thread that
+/// drives progress calls start(), end(), end_message() and note_batch(). A different thread may call start(), end(),
+/// end_message() or note_batch() only to end a failed operation, because at that time only this thread knows the
+/// operation's number.
 class RecorderWriter {
 public:
     /// Stands for the number of an operation that is not recorded.
@@ -97,7 +97,7 @@ public:
         if (recorder_ == nullptr) {
             return kNone;
         }
-        add(recorder_->counters.messages, 1);
+        recorder_->counters.messages.fetch_add(1, std::memory_order_relaxed);
         return announce({.kind = what.sends ? RecordKind::kSend : RecordKind::kReceive,
                          .dtype = what.dtype,
                          .is_blocking = what.is_blocking,

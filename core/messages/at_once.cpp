@@ -48,13 +48,13 @@ Result<Messenger::AtOnce> Messenger::send_at_once(MessagePeer& peer, MessageRequ
     }
     Frame frame = request.frame(FrameKind::whole, peer.last_id + 1);
     frame.flags = Frame::kAwaited;
-    const Result<bool> sent = peer.host->send(frame, {request.memory, request.bytes});
+    const Result<bool> sent = peer.host->send_awaited(frame, {request.memory, request.bytes});
     if (!sent.is_ok() || !sent.value()) {
         return sent.is_ok() ? Result<AtOnce>(AtOnce::no) : sent.status();
     }
     peer.last_id = frame.id;
     peer.host->tell();
-    const std::uint64_t recorded = record_at_once(request);
+    const std::uint64_t recorded = record(request);
     // If the receiver takes the message and then sends a message itself, this rank sees both events in this order. So
     // the loop ends as soon as a frame has arrived, and taken() is then called once more.
     bool is_taken = peer.host->taken() == frame.id;
@@ -82,7 +82,7 @@ Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageR
     if (matching_.has(request.tag, request.set->id)) {
         return AtOnce::no;
     }
-    const std::uint64_t recorded = record_at_once(request);
+    const std::uint64_t recorded = record(request);
     for (int look = 1; look < looks && !peer.host->has_frame(); ++look) {
         base::StdAtomics::pause();
     }
@@ -107,11 +107,6 @@ Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageR
     begin(begin_recorded(std::move(request), completion, recorded));
     make_busy(peer);
     return AtOnce::begun;
-}
-
-std::uint64_t Messenger::record_at_once(const MessageRequest& request) {
-    const std::lock_guard lock(submit_mutex_);
-    return record(request);
 }
 
 /// Makes an operation pending that is in the flight recorder already.

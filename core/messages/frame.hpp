@@ -9,7 +9,7 @@
 namespace rueda::core {
 
 /// The kinds of frames. A frame is what one rank tells another about a message (docs/design/0010-send-receive.md).
-enum class FrameKind : std::uint32_t {
+enum class FrameKind : std::uint8_t {
     // Frames from the sender of a message to its receiver:
     whole = 1,  ///< a message, with all its bytes
     offer = 2,  ///< a message without its bytes, which the sender sends only when the receiver asks for them
@@ -35,24 +35,24 @@ enum class FrameKind : std::uint32_t {
 struct Frame {
     /// A flag of an offer. It says that the bytes are at `place` in the sender's resident memory, where the receiver
     /// reads them.
-    static constexpr std::uint32_t kResident = 1;
+    static constexpr std::uint8_t kResident = 1;
     /// A flag of a whole message between ranks of one host. It says that the sender waits, and reads in shared memory
     /// which message the receiver took last (MessageRingState::taken). So the receiver need not answer with the frame
     /// *taken*.
-    static constexpr std::uint32_t kAwaited = 2;
+    static constexpr std::uint8_t kAwaited = 2;
 
-    std::uint32_t kind = 0;  ///< FrameKind
+    std::uint8_t kind = 0;   ///< FrameKind
+    std::uint8_t dtype = 0;  ///< DType
+    std::uint8_t flags = 0;
+    std::uint8_t reserved[5] = {};
     std::int32_t tag = 0;
-    std::int32_t set = 0;     ///< id of the process set
-    std::uint32_t dtype = 0;  ///< DType
+    std::int32_t set = 0;  ///< id of the process set
     /// the number of the message among all messages from its sender to its receiver; counts from 1
     std::uint64_t id = 0;
     std::uint64_t bytes = 0;  ///< bytes of the whole message
     std::uint64_t place = 0;
-    std::uint32_t flags = 0;
-    std::uint32_t reserved = 0;
 };
-static_assert(std::is_trivially_copyable_v<Frame> && sizeof(Frame) == 48);
+static_assert(std::is_trivially_copyable_v<Frame> && sizeof(Frame) == 40);
 
 /// Whether a correct rank could have sent this frame with this number of bytes after it.
 [[nodiscard]] bool is_plausible(const Frame& frame, std::size_t payload_bytes);

@@ -35,13 +35,27 @@ Result<bool> HostLink::send(const Frame& frame, std::span<const std::byte> paylo
     if (room.value() == nullptr) {
         return false;
     }
-    std::memcpy(room.value(), &frame, sizeof(Frame));
+    write(room.value(), frame, payload);
+    return true;
+}
+
+Result<bool> HostLink::send_awaited(const Frame& frame, std::span<const std::byte> payload) {
+    const Result<std::byte*> room = out_.reserve_near(sizeof(Frame) + payload.size());
+    RUEDA_RETURN_IF_FAILED(room.status());
+    if (room.value() == nullptr) {
+        return send(frame, payload);
+    }
+    write(room.value(), frame, payload);
+    return true;
+}
+
+void HostLink::write(std::byte* room, const Frame& frame, std::span<const std::byte> payload) {
+    std::memcpy(room, &frame, sizeof(Frame));
     if (!payload.empty()) {
-        std::memcpy(room.value() + sizeof(Frame), payload.data(), payload.size());
+        std::memcpy(room + sizeof(Frame), payload.data(), payload.size());
     }
     out_.publish();
     has_sent_ = true;
-    return true;
 }
 
 void HostLink::tell() {
@@ -91,8 +105,8 @@ void HostLink::pop() {
 }
 
 void HostLink::take(std::uint64_t id) {
+    static_cast<void>(in_.pop());  // first, so that a sender that sees the number finds the ring empty
     region_.state(member_, own_).taken.store(id, std::memory_order_seq_cst);
-    static_cast<void>(in_.pop());
     knock();  // wakes the sender if it sleeps; also notifies it if it waits for space in the ring
 }
 

@@ -21,6 +21,9 @@ public:
 
     [[nodiscard]] std::size_t largest_payload() const override;
     [[nodiscard]] Result<bool> send(const Frame& frame, std::span<const std::byte> payload) override;
+    /// Like send(), for a message that its receiver may take at once (Frame::kAwaited). If it is small enough and the
+    /// ring is empty, it arrives together with the notification that there is a message.
+    [[nodiscard]] Result<bool> send_awaited(const Frame& frame, std::span<const std::byte> payload);
     void tell() override;
     [[nodiscard]] Result<std::optional<Received>> front() override;
     void pop() override;
@@ -40,6 +43,7 @@ public:
     }
 
 private:
+    void write(std::byte* room, const Frame& frame, std::span<const std::byte> payload);
     void knock();
 
     std::shared_ptr<collectives::Arena> arena_;

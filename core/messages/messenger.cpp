@@ -171,7 +171,7 @@ void Messenger::make_busy(MessagePeer& peer) {
 
 void Messenger::reply(MessagePeer& peer, FrameKind kind, std::uint64_t id) {
     Frame frame;
-    frame.kind = static_cast<std::uint32_t>(kind);
+    frame.kind = static_cast<std::uint8_t>(kind);
     frame.id = id;
     peer.replies.push_back(frame);
     make_busy(peer);
@@ -266,7 +266,7 @@ void Messenger::give(MessageOperation& receive, int sender, const MessageArrival
     const MessageRequest& request = receive.request;
     if (arrival.dtype != request.dtype || arrival.bytes != request.bytes) {
         reply(peer, FrameKind::refused, arrival.id);
-        peer.replies.back().dtype = static_cast<std::uint32_t>(request.dtype);
+        peer.replies.back().dtype = static_cast<std::uint8_t>(request.dtype);
         peer.replies.back().bytes = request.bytes;
         const MessageMismatch mismatch{sender,        group_.rank,   arrival.tag,  arrival.dtype,
                                        arrival.bytes, request.dtype, request.bytes};

@@ -121,7 +121,6 @@ private:
     [[nodiscard]] MessagePeer* peer_at_once(const MessageRequest& request) const;
     Result<AtOnce> send_at_once(MessagePeer& peer, MessageRequest& request, Completion& completion, int looks);
     Result<AtOnce> receive_at_once(MessagePeer& peer, MessageRequest& request, Completion& completion, int looks);
-    [[nodiscard]] std::uint64_t record_at_once(const MessageRequest& request);
     MessageOperation& begin_recorded(MessageRequest&& request, Completion& completion, std::uint64_t recorded);
     bool begin_submitted();
     void begin(MessageOperation& operation);

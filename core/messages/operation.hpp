@@ -39,10 +39,10 @@ struct MessageRequest {
     /// Returns the frame of kind `kind` that this request sends or expects for message `id`.
     [[nodiscard]] Frame frame(FrameKind kind, std::uint64_t id) const {
         Frame frame;
-        frame.kind = static_cast<std::uint32_t>(kind);
+        frame.kind = static_cast<std::uint8_t>(kind);
         frame.tag = tag;
         frame.set = set->id;
-        frame.dtype = static_cast<std::uint32_t>(dtype);
+        frame.dtype = static_cast<std::uint8_t>(dtype);
         frame.id = id;
         frame.bytes = bytes;
         return frame;

@@ -159,7 +159,7 @@ Status Messenger::hear_taken(MessagePeer& peer, bool& moved) {
     peer.last_taken_id = id;
     moved = true;
     Frame taken;
-    taken.kind = static_cast<std::uint32_t>(FrameKind::taken);
+    taken.kind = static_cast<std::uint8_t>(FrameKind::taken);
     taken.id = id;
     return handle_answer(peer, taken);
 }

@@ -101,7 +101,7 @@ Result<bool> Messenger::send_parts(MessagePeer& peer, bool& moved) {
     while (!peer.streams.empty() && bytes < kBytesPerStep) {
         SendingMessage& message = peer.sending.at(peer.streams.front());
         Frame frame;
-        frame.kind = static_cast<std::uint32_t>(FrameKind::part);
+        frame.kind = static_cast<std::uint8_t>(FrameKind::part);
         frame.id = peer.streams.front();
         const std::uint64_t part =
             std::min<std::uint64_t>(peer.link->largest_payload(), message.bytes - message.sent_bytes);

@@ -21,8 +21,12 @@ using State = collectives::MessageRingState<base::StdAtomics>;
 
 constexpr std::size_t kRingBytes = 1024;
 
-bool lies_in(const std::byte* memory, const std::byte* begin, std::size_t bytes) {
-    return begin >= memory && bytes <= kRingBytes && begin + bytes <= memory + kRingBytes;
+bool lies_in(const std::byte* memory, std::size_t size, const std::byte* begin, std::size_t bytes) {
+    return begin >= memory && bytes <= size && begin + bytes <= memory + size;
+}
+/// Whether the bytes are in the ring, or beside its state.
+bool lies_in(const std::byte* memory, const State& state, const std::byte* begin, std::size_t bytes) {
+    return lies_in(memory, kRingBytes, begin, bytes) || lies_in(state.near_bytes, State::kNearBytes, begin, bytes);
 }
 
 void read(Input input) {
@@ -31,14 +35,20 @@ void read(Input input) {
     collectives::MessageRingReader<base::StdAtomics> reader(state, memory.get(), kRingBytes);
     while (!input.empty()) {
         const auto choice = input.take<std::uint8_t>();
-        switch (choice % 4) {
+        switch (choice % 6) {
             case 0:
                 state.written.store(input.take<std::uint64_t>());
                 break;
             case 1:
                 state.written.store(state.written.load() + input.take<std::uint8_t>() * 8U);
                 break;
-            case 2: {
+            case 2:
+                state.near.store(input.take<std::uint64_t>());
+                break;
+            case 3:
+                state.near.store(collectives::MessageRingRecord::near_of(state.written.load(), choice));
+                break;
+            case 4: {
                 const auto value = input.take<std::uint64_t>();
                 std::memcpy(memory.get() + std::size_t{choice} / 4 * 16, &value, sizeof(value));
                 break;
@@ -50,7 +60,7 @@ void read(Input input) {
                     return;
                 }
                 if (front.value()) {
-                    expect(lies_in(memory.get(), front.value()->data(), front.value()->size()));
+                    expect(lies_in(memory.get(), state, front.value()->data(), front.value()->size()));
                     static_cast<void>(reader.pop());
                 }
             }
@@ -73,14 +83,15 @@ void write(Input input) {
                 break;
             default: {
                 const std::size_t bytes = input.take<std::uint8_t>() * writer.largest() / 255;
-                const auto room = writer.reserve(bytes);
+                const auto room = choice % 2 == 0 ? writer.reserve(bytes) : writer.reserve_near(bytes % 128);
                 if (!room.is_ok()) {
                     expect(room.status().code() == ErrorCode::internal);
                     return;
                 }
                 if (room.value() != nullptr) {
-                    expect(lies_in(memory.get(), room.value(), bytes));
-                    std::memset(room.value(), choice, bytes);
+                    const std::size_t reserved = choice % 2 == 0 ? bytes : bytes % 128;
+                    expect(lies_in(memory.get(), state, room.value(), reserved));
+                    std::memset(room.value(), choice, reserved);
                     writer.publish();
                 }
             }

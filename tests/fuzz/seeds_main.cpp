@@ -329,7 +329,7 @@ void write_stall_messages(const Folder& folder) {
 void write_message_frames(const Folder& folder) {
     const auto frame = [](core::FrameKind kind, std::uint64_t id, std::uint64_t bytes) {
         core::Frame made;
-        made.kind = static_cast<std::uint32_t>(kind);
+        made.kind = static_cast<std::uint8_t>(kind);
         made.id = id;
         made.bytes = bytes;
         return made;
@@ -360,7 +360,7 @@ void write_network_frames(const Folder& folder) {
     const Seed send = Seed().bytes(0, 2, 8);
     const auto come = [](core::FrameKind kind, int payload) {
         core::Frame frame;
-        frame.kind = static_cast<std::uint32_t>(kind);
+        frame.kind = static_cast<std::uint8_t>(kind);
         frame.id = 1;
         Seed seed;
         return seed.bytes(5, 4, payload).add(frame);

@@ -20,9 +20,19 @@ namespace rueda::collectives {
 /// The state that the writer and the reader of a ring share, without the bytes of the records.
 template <class Atomics>
 struct MessageRingState {
-    /// How many bytes were written and read since the ring was created. Both numbers only grow. Each has its own cache
-    /// line.
+    /// The largest record in `near_bytes`: 48 bytes beside `written`, and another cache line.
+    static constexpr std::size_t kNearBytes = 2 * base::kCacheLine - 2 * sizeof(std::uint64_t);
+
+    /// How many bytes were written and read since the ring was created. Both numbers only grow. They are in different
+    /// cache lines.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> written{0};
+    /// Where the last record in `near_bytes` belongs: the number of its first cache line since the ring was created,
+    /// times 256, plus the record's length in bytes; 0 if there was no such record. Accesses are relaxed, because
+    /// `written` orders them.
+    typename Atomics::template Atomic<std::uint64_t> near{0};
+    /// A record that is here, and not in the ring. It takes the same space in the ring, which stays unused. The reader
+    /// gets such a record together with `written`, so it need not fetch another cache line.
+    std::byte near_bytes[kNearBytes]{};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> read{0};
     /// 1 if the writer waits for space. The reader checks this word after each read, so the word shares a cache line
     /// with `read`. The writer rarely changes it.
@@ -43,6 +53,10 @@ struct MessageRingRecord {
 
     [[nodiscard]] static constexpr std::uint64_t lines_of(std::uint64_t bytes) {
         return (kHeaderBytes + bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
+    }
+    /// The value of MessageRingState::near for a record that begins at `position`.
+    [[nodiscard]] static constexpr std::uint64_t near_of(std::uint64_t position, std::uint64_t bytes) {
+        return position / base::kCacheLine << 8U | bytes;
     }
     /// The longest record is a quarter of the ring. Three such records then fit into the ring even if fillers are
     /// needed.
@@ -91,7 +105,24 @@ public:
         end_ = reserved_ + needed;
         return memory_ + reserved_ % bytes_ + MessageRingRecord::kHeaderBytes;
     }
-    /// Shows the reader the record that the last reserve() returned.
+    /// Like reserve(), but reserves MessageRingState::near_bytes. Returns null if the record is empty, does not fit
+    /// there, or if the reader has not read everything that was written before. The caller then calls reserve().
+    [[nodiscard]] Result<std::byte*> reserve_near(std::uint64_t bytes) {
+        const std::uint64_t needed = MessageRingRecord::lines_of(bytes);
+        if (bytes == 0 || bytes > MessageRingState<Atomics>::kNearBytes || needed > bytes_ - position_ % bytes_) {
+            return static_cast<std::byte*>(nullptr);
+        }
+        RUEDA_RETURN_IF_FAILED(look());
+        if (read_ != position_) {
+            return static_cast<std::byte*>(nullptr);
+        }
+        // relaxed: a reader that sees `written` of the next publish() sees this value, too. A reader that does not, has
+        // nothing to read.
+        state_->near.store(MessageRingRecord::near_of(position_, bytes), std::memory_order_relaxed);
+        end_ = position_ + needed;
+        return state_->near_bytes;
+    }
+    /// Shows the reader the record that the last reserve() or reserve_near() returned.
     void publish() {
         position_ = end_;
         // MessageRingReader::front() loads this value and then sees the record's bytes. The store is seq_cst, so that
@@ -144,6 +175,11 @@ public:
                     return std::optional<std::span<const std::byte>>();
                 }
             }
+            const std::uint64_t near = state_->near.load(std::memory_order_relaxed);
+            const std::uint64_t near_length = near & 0xff;
+            if (near_length != 0 && MessageRingRecord::near_of(position_, near_length) == near) {
+                return front_near(near_length);
+            }
             const std::uint64_t at = position_ % bytes_;
             std::uint32_t header[2];
             std::memcpy(header, memory_ + at, sizeof(header));
@@ -183,6 +219,17 @@ public:
     }
 
 private:
+    Result<std::optional<std::span<const std::byte>>> front_near(std::uint64_t length) {
+        const std::uint64_t taken = MessageRingRecord::lines_of(length);
+        if (length > MessageRingState<Atomics>::kNearBytes || taken > written_ - position_) {
+            return failure(ErrorCode::internal,
+                           "a ring of messages has a record of {} bytes beside its state, at {} of {}", length,
+                           position_, written_);
+        }
+        end_ = position_ + taken;
+        return std::optional(std::span<const std::byte>(state_->near_bytes, length));
+    }
+
     MessageRingState<Atomics>* state_;
     const std::byte* memory_;
     std::uint64_t bytes_;

@@ -79,8 +79,8 @@ public:
     /// and compute() sends only the counts. Throws InvalidArgument if `bins` is less than 2.
     explicit Auc(std::optional<std::int64_t> bins = std::nullopt);
 
-    /// Adds a sample of this rank. Throws InvalidArgument if the score is NaN. With bins, also throws it if the score is
-    /// below 0 or above 1.
+    /// Adds a sample of this rank. Throws InvalidArgument if the score is NaN. With bins, also throws it if the score
+    /// is below 0 or above 1.
     void add(double score, bool is_positive);
     /// Returns the area over all members of `set`; NaN if there are no positive or no negative samples. Collective. All
     /// members get the same bits.

@@ -36,6 +36,7 @@ struct Way {
 struct Ranks {
     Ranks() {
         explorer::label(&state.written, "written");
+        explorer::label(&state.near, "near");
         explorer::label(&state.read, "read");
         explorer::label(&state.starved, "starved");
         explorer::label(&reader_door.knocks, "reader's door");
@@ -67,8 +68,21 @@ void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& ha
     }
 }
 
+/// Where a writer puts its records: always into the ring, or beside the ring's state if the ring is empty.
+enum class Place : std::uint8_t { ring, near_if_empty };
+
+Result<std::byte*> reserve(MessageRingWriter<ExploredAtomics>& writer, Place place) {
+    if (place == Place::near_if_empty) {
+        Result<std::byte*> near = writer.reserve_near(kRecord);
+        if (!near.is_ok() || near.value() != nullptr) {
+            return near;
+        }
+    }
+    return writer.reserve(kRecord);
+}
+
 /// Writes `records` records, each of which contains its number.
-void write(Ranks& r, std::uint64_t records) {
+void write(Ranks& r, std::uint64_t records, Place place) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     std::uint64_t written = 0;
     // The writer tries to write once at the beginning. It tries again each time the reader notifies it by knock().
@@ -76,7 +90,7 @@ void write(Ranks& r, std::uint64_t records) {
     wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
         bool has_room = knocked || std::exchange(first, false);
         while (has_room && written < records) {
-            const auto room = writer.reserve(kRecord);
+            const auto room = reserve(writer, place);
             RUEDA_EXPLORER_REQUIRE(room.is_ok());
             has_room = room.value() != nullptr;
             if (has_room) {
@@ -113,12 +127,14 @@ void read(Ranks& r, std::uint64_t records) {
 
 TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, and nobody sleeps for ever", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        const Exploration result =
-            explore<Ranks>([](Ranks&) {}, {[](Ranks& r) { write(r, 3); }, [](Ranks& r) { read(r, 3); }}, [](Ranks&) {},
-                           {.memory = memory, .preemptions = 3});
-        INFO(result.report);
-        INFO(result.schedules);
-        CHECK(result.passed());
+        for (const Place place : {Place::ring, Place::near_if_empty}) {
+            const Exploration result =
+                explore<Ranks>([](Ranks&) {}, {[=](Ranks& r) { write(r, 3, place); }, [](Ranks& r) { read(r, 3); }},
+                               [](Ranks&) {}, {.memory = memory, .preemptions = 3});
+            INFO(result.report);
+            INFO(result.schedules);
+            CHECK(result.passed());
+        }
     }
 }
 
@@ -185,8 +201,8 @@ struct Awaited : Ranks {
 void send_awaited(Awaited& r) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     MessageRingReader<ExploredAtomics> answers(r.answers, r.answer_memory.data(), kRing);
-    const auto room = writer.reserve(kRecord);
-    RUEDA_EXPLORER_REQUIRE(room.is_ok() && room.value() != nullptr);
+    const auto room = writer.reserve_near(kRecord);
+    RUEDA_EXPLORER_REQUIRE(room.is_ok() && room.value() == r.state.near_bytes);
     std::memset(room.value(), 1, kRecord);
     writer.publish();
     knock(r.reader_door, r.reader_attention, 0);
@@ -215,8 +231,8 @@ void receive_awaited(Awaited& r, const Taking& way) {
         if (!way.stores_first) {
             tell();
         }
-        r.state.taken.store(1, std::memory_order_seq_cst);
         static_cast<void>(reader.pop());
+        r.state.taken.store(1, std::memory_order_seq_cst);
         if (way.stores_first) {
             tell();
         }

@@ -20,7 +20,7 @@ using core::FrameKind;
 
 Frame frame(FrameKind kind, std::uint64_t id, std::uint64_t bytes = 0, std::uint32_t dtype = 0) {
     Frame made;
-    made.kind = static_cast<std::uint32_t>(kind);
+    made.kind = static_cast<std::uint8_t>(kind);
     made.id = id;
     made.bytes = bytes;
     made.dtype = dtype;

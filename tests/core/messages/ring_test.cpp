@@ -25,12 +25,20 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
         std::deque<Bytes> expected;
         std::uint32_t full = 0;
         std::uint32_t told = 0;
+        std::uint32_t near = 0;
         for (int i = 0; i < 20'000; ++i) {
             if (random() % 2 == 0) {
                 Bytes record(random() % (writer.largest() + 1));
                 std::generate(record.begin(), record.end(), [&] { return static_cast<std::byte>(random()); });
-                const auto room = writer.reserve(record.size());
+                auto room = random() % 2 == 0 ? writer.reserve_near(record.size()) : writer.reserve(record.size());
                 REQUIRE(room.is_ok());
+                if (room.value() == state.near_bytes) {
+                    REQUIRE(expected.empty());
+                    ++near;
+                } else if (room.value() == nullptr) {
+                    room = writer.reserve(record.size());
+                    REQUIRE(room.is_ok());
+                }
                 if (room.value() == nullptr) {
                     REQUIRE(!expected.empty());  // the largest record fits into an empty ring
                     ++full;
@@ -52,8 +60,55 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
             }
         }
         CHECK(full > 100);
+        CHECK(near > 100);
         CHECK(told > 100);  // counts the notifications of writers that found the ring full
         CHECK(told <= full);
+    }
+}
+
+TEST_CASE("a record is beside the state of a ring only if it fits there, and if the ring is empty", "[unit]") {
+    constexpr std::uint64_t kRing = 256;
+    using State = MessageRingState<base::StdAtomics>;
+    State state;
+    Bytes memory(kRing);
+    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
+    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    const auto is_near = [&](std::uint64_t bytes) { return writer.reserve_near(bytes).value() == state.near_bytes; };
+    CHECK(!is_near(0));
+    CHECK(!is_near(State::kNearBytes + 1));
+    CHECK(is_near(State::kNearBytes));
+    writer.publish();
+    CHECK(!is_near(1));  // the reader has not read the record before
+    REQUIRE(reader.front().value()->size() == State::kNearBytes);
+    CHECK(!reader.pop());
+    CHECK(is_near(1));
+    writer.publish();  // fills the third of four cache lines
+    REQUIRE(reader.front().value()->size() == 1);
+    CHECK(!reader.pop());
+    CHECK(!is_near(State::kNearBytes));  // it would take two cache lines, and the ring has one before its end
+    CHECK(is_near(1));
+}
+
+TEST_CASE("a reader refuses a record beside the state of a ring that is longer than the place", "[unit]") {
+    constexpr std::uint64_t kRing = 1024;
+    for (const std::uint64_t written : {64U, 128U, 192U}) {
+        for (std::uint64_t length = 1; length < 256; ++length) {
+            MessageRingState<base::StdAtomics> state;
+            Bytes memory(kRing);
+            MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+            state.near.store(MessageRingRecord::near_of(0, length));
+            state.written.store(written);
+            const auto front = reader.front();
+            // with its header of 8 bytes, a record of 57 bytes takes two cache lines
+            const bool fits = length <= MessageRingState<base::StdAtomics>::kNearBytes && (length < 57 || written > 64);
+            REQUIRE(front.is_ok() == fits);
+            if (fits) {
+                REQUIRE(front.value()->data() == state.near_bytes);
+                REQUIRE(front.value()->size() == length);
+            } else {
+                REQUIRE(front.status().code() == ErrorCode::internal);
+            }
+        }
     }
 }
 
