@@ -42,9 +42,9 @@ namespace rueda::ops {
 }
 
 /// Computes the dot products of all pairs of sources over one part of a tensor. The part may be passed in pieces; the
-/// result does not depend on the pieces. Element e of the part is added to sum e mod 8 (its lane). Every 4096 elements,
-/// the lanes are added to a second set of lanes, which keeps the rounding errors of long tensors small. At the end the
-/// lanes of the second set are added in pairs.
+/// result does not depend on the pieces. For each pair there are 8 sums, the lanes. The product of element e of the
+/// part is added to lane e mod 8. After every 4096 elements, the lanes are added to a second group of 8 lanes, which
+/// keeps the rounding errors of long tensors small. At the end the lanes of the second group are added in pairs.
 class DotProducts {
 public:
     static constexpr std::size_t kLanes = 8;

@@ -20,9 +20,10 @@ HWY_BEFORE_NAMESPACE();
 namespace rueda::ops::HWY_NAMESPACE {
 
 /// Prepares a double for rounding to a 16-bit type via float32, so that rounding twice gives the same result as
-/// rounding `v` once. The returned number fits into float32. For each halfway point between two 16-bit numbers, the
-/// returned number is below, at or above it, just as `v` is. To achieve this, the function drops the 29 bits that do
-/// not fit into float32. If one of them is set, it sets the lowest bit that fits (rounding to odd).
+/// rounding `v` once. The returned number fits into float32. It lies on the same side as `v` of every halfway point
+/// between two 16-bit numbers; if `v` is such a point, the returned number is this point. To achieve this, the function
+/// drops the 29 bits that do not fit into float32. If one of the dropped bits is set, it sets the lowest bit that fits
+/// (rounding to odd).
 ///
 /// Subnormal float32 numbers have fewer bits than normal ones, so for them more than 29 bits do not fit. The function
 /// rounds such numbers to a multiple of 2^-133, the smallest bfloat16 number. To do this, it adds 2^-81 and subtracts
@@ -54,7 +55,7 @@ struct AsDouble {
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D d, hn::Vec<D> v) {
         const hn::Rebind<float, D> d_float;
-        // A NaN stays a NaN in shortened(), because the bit that makes it a quiet NaN is not changed.
+        // A NaN is still a NaN after shortened(), which does not change the bit that marks a quiet NaN.
         return Half::to_memory(d_float, canonical_nan(d_float, hn::DemoteTo(d_float, shortened(d, v))));
     }
 };
@@ -190,7 +191,7 @@ void expand(const Compressed& way, const std::byte* halves, std::byte* elements,
 void reduce_compressed(const Compressed& way, ReduceOp op, std::span<const std::byte* const> sources,
                        std::byte* destination, std::size_t count) {
     RUEDA_ASSERT(is_compressed(way) && !sources.empty());
-    // with float32 elements, reduce() gives the same result, because it also computes 16-bit types in float32
+    // For float32 elements, reduce() on the 16-bit type gives the same result, because it also computes in float32.
     if (way.dtype == DType::float32) {
         const DType halves = way.compression == Compression::fp16 ? DType::float16 : DType::bfloat16;
         reduce({.dtype = halves, .op = op}, sources, {&destination, 1}, count);

@@ -86,8 +86,8 @@ struct BFloat16 {
         const hn::Rebind<Memory, D> d_memory;
         return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d_bits, load_lanes(d_memory, memory))));
     }
-    /// Rounds to nearest even. A NaN must have gone through canonical_nan() before. In other NaNs, rounding could carry
-    /// into the exponent.
+    /// Rounds to nearest even. A NaN must have gone through canonical_nan() before, because rounding another NaN could
+    /// change its exponent.
     template <class D>
     static HWY_INLINE hn::Vec<hn::Rebind<Memory, D>> to_memory(D /*d*/, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;
@@ -148,9 +148,9 @@ private:
         return hn::BitCast(d, hn::Or(sign, hn::BitCast(d_bits, all)));
     }
 
-    /// Converts float32 to float16, rounding to nearest even. Results below 2^-14 are rounded by adding 0.5: the last
-    /// bit of a float32 near 0.5 stands for 2^-24, as in these results. From 65520 on, the result is infinite. NaN
-    /// becomes 0x7E00.
+    /// Converts float32 to float16, rounding to nearest even. Results below 2^-14 are rounded by adding 0.5. This works
+    /// because their last bit stands for 2^-24, and so does the last bit of a float32 just above 0.5. From 65520 on,
+    /// the result is infinite. NaN becomes 0x7E00.
     template <class D>
     static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> narrowed(D d, hn::Vec<D> v) {
         const hn::RebindToUnsigned<D> d_bits;

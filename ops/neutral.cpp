@@ -9,7 +9,7 @@
 namespace rueda::ops {
 namespace {
 
-/// Bit patterns of a floating-point type that C++ does not have.
+/// Numbers of a floating-point type for which C++ has no type, as bit patterns.
 template <class Bits>
 struct Patterns {
     Bits one;

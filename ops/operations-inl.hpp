@@ -72,8 +72,8 @@ struct Max {
     }
 };
 
-/// Which of the two factors a kernel applies: none, only the one after the reduction, or both. A factor of 1 need not
-/// be multiplied: the product has the same bits, and NaNs are made canonical in any case.
+/// Which of the two factors a kernel applies: none, only the one after the reduction, or both. A kernel need not
+/// multiply by a factor of 1, because the product would have the same bits. NaNs are made canonical in any case.
 enum class Scaling { none, after, both };
 
 }  // namespace rueda::ops::HWY_NAMESPACE

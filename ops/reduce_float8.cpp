@@ -54,7 +54,7 @@ void reduce_float8_as(const Reduction& reduction, const Pass& pass) {
             cuda::combine(reduction.op, all, one);
         }
         cuda::multiply(all, after);
-        for (std::uint32_t i = 0; i < kFloat8Block; ++i) {  // a fixed number, so that the compiler uses vectors
+        for (std::uint32_t i = 0; i < kFloat8Block; ++i) {  // a constant count lets the compiler use vectors
             result[i] = Element::store(all[i]);
         }
         for (std::size_t d = 0; d < pass.destination_count; ++d) {

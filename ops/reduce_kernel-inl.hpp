@@ -69,8 +69,8 @@ public:
     }
 
 private:
-    /// For fewer bytes, the code does not align the destination: it would process single lanes until the destination is
-    /// aligned, which costs more than stores that cross cache lines.
+    /// If a pass has fewer bytes than this, the code does not align the destination. To align it, the code would have
+    /// to process single lanes first, which costs more than stores that cross cache lines.
     static constexpr std::size_t kAlignFrom = 4096;
 
     template <class D>
@@ -194,8 +194,8 @@ void run_sum_of(const Pass& pass, double before, double after) {
 }
 
 /// Selects a kernel for the number of sources. If the number is known at compile time, sums of data in the caches are
-/// 1.5 times as fast for 2 to 4 sources, but not for 8 (Zen 4, 2026-11-21, benchmarks/ops_bench). Every case adds code
-/// for each SIMD target, so only float32 has the cases 3 and 4.
+/// 1.5 times as fast for 2 to 4 sources, but not for 8 (Zen 4, 2026-11-21, benchmarks/ops_bench). Each known number
+/// adds code for each SIMD target, so only float32 has kernels for 3 and for 4 sources.
 template <class Element, Scaling kScaling>
 void run_sum(const Pass& pass, double before, double after) {
     if (pass.source_count == 2) {

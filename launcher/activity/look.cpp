@@ -36,7 +36,8 @@ bool is_pending(const base::RecordedOperation& operation) {
 
 bool runs(char state) { return state != 'S' && state != 'D'; }
 
-/// Whether one of the oldest threads runs on a core or waits for a core. The main thread does not count.
+/// Whether one of the process's oldest threads (kLookedAtThreads) runs on a core or waits for a core. The main thread
+/// does not count.
 bool has_running_thread(std::int32_t pid) {
     const std::string main_thread = fmt::format("{}", pid);
     std::error_code error;

@@ -16,9 +16,9 @@ constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
 
-/// Returns the time since which the list of operations is complete. Earlier entries may have been overwritten, so this
-/// is the time when the first entry was recorded. A scope (a declared activity) is recorded when it ends; operations,
-/// messages and steps are recorded when they begin.
+/// Returns the time from which on `operations` is complete. Entries before the first one may have been overwritten, so
+/// this is the time when the first entry was recorded. A scope (a declared activity) is recorded when it ends;
+/// operations, messages and steps are recorded when they begin.
 std::int64_t complete_since(std::span<const RecordedOperation> operations, std::int64_t from_ns) {
     if (operations.empty() || operations.front().number == 0) {
         return from_ns;

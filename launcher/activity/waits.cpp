@@ -16,7 +16,7 @@ namespace {
 
 using base::RecordedOperation;
 
-/// Whether all ranks have announced the operation, according to the rank whose record this is.
+/// Whether this record of one rank shows that all ranks have announced the operation.
 bool is_called(const RecordedOperation& operation) {
     return operation.batch.has_value() || operation.started_ns.has_value() || operation.ended_ns.has_value();
 }
@@ -43,7 +43,7 @@ bool is_blocking_message(const RecordedOperation& operation) {
     return base::RecordKind::is_message(operation.kind) && operation.is_blocking;
 }
 
-/// Whether the record was written when a thread of the program called Rueda.
+/// Whether a thread of the program caused this record by calling Rueda.
 bool is_call(const RecordedOperation& operation) {
     return base::RecordKind::is_collective(operation.kind) || base::RecordKind::is_message(operation.kind) ||
            operation.kind == base::RecordKind::kStep;
@@ -117,9 +117,9 @@ private:
         return {message.announced_ns, end, message.message.peer >= 0 ? message.message.peer : kAnyRank};
     }
 
-    /// Returns the times in which a rank could do nothing because it was in a blocking send or receive, in ascending
-    /// order and without overlaps. If the rank calls Rueda while such a send or receive blocks, the call comes from
-    /// another thread. From this call on, the send or receive does not count as blocking the rank.
+    /// Returns the times in which a rank could do nothing because it was in a blocking send or receive. The times are
+    /// in ascending order and do not overlap. If the rank calls Rueda again while the send or receive blocks, another
+    /// thread makes this call. So the rank no longer counts as blocked from this call on.
     [[nodiscard]] std::vector<WaitSpan> find_blocked(const std::vector<RecordedOperation>& operations) const {
         std::vector<WaitSpan> spans;
         std::int64_t next_call_ns = to_ns_;
@@ -139,8 +139,8 @@ private:
         return spans;
     }
 
-    /// Adds the time of a wait to the ranks that caused it. If the awaited rank was itself blocked in a send or receive
-    /// during a part of the wait, the peer of this message caused that part.
+    /// Adds the time of a wait to the ranks that caused the wait. Usually this is the awaited rank. But while the
+    /// awaited rank was itself blocked in a send or receive, the peer of this message caused the wait.
     void add_causes(const WaitSpan& wait, TimeByRank& causes) const {
         std::vector<WaitSpan> parts = {wait};
         // If a chain of blocked ranks is longer than the list of ranks, the ranks wait for each other in a circle. Then
@@ -154,8 +154,8 @@ private:
         }
     }
 
-    /// Appends the parts of the wait in which the awaited rank was itself blocked in a send or a receive. Returns the
-    /// length of the remaining parts.
+    /// Appends to `passed_on` the parts of the wait in which the awaited rank was itself blocked in a send or a
+    /// receive. Returns the length of the remaining parts.
     [[nodiscard]] std::int64_t pass_on(const WaitSpan& wait, std::vector<WaitSpan>& passed_on) const {
         std::int64_t rest = wait.end - wait.begin;
         const auto awaited = index_of_rank_.find(wait.whom);
@@ -212,9 +212,10 @@ private:
         });
     }
 
-    /// The rank `other` has announced `operation`, but not started it. Returns whether the rank `index` has announced
-    /// it, too. The answer is no if the newest operation with this name on rank `index` is an earlier one, which all
-    /// ranks have announced according to the records of both ranks.
+    /// Returns whether rank `index` has announced `operation`. Rank `other` has announced `operation`, but not started
+    /// it. (`index` and `other` are positions in the list of ranks.) The function looks at the newest operation of this
+    /// name on rank `index`. If the records of both ranks show that all ranks have announced that operation, it is an
+    /// earlier one, and the result is false.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {
@@ -297,7 +298,7 @@ private:
     std::unordered_map<base::OperationKey, Announcement, base::OperationKeyHash> last_;
 };
 
-/// Returns how much of the window (from 0 to 1) the rank waited for `whom`, according to the list.
+/// Returns the share of the window, from 0 to 1, in which a rank waited for `whom`. `waits` are all waits of this rank.
 double share_in(const std::vector<Wait>& waits, std::int32_t whom, std::int64_t window_ns) {
     const auto wait = std::find_if(waits.begin(), waits.end(), [whom](const Wait& w) { return w.whom == whom; });
     return window_ns > 0 && wait != waits.end() ? static_cast<double>(wait->ns) / static_cast<double>(window_ns) : 0;

@@ -31,7 +31,7 @@ struct Wait {
 };
 
 struct RankWaits {
-    std::int64_t window_ns = 0;  ///< length of the part of the interval for which the recorder still has records
+    std::int64_t window_ns = 0;  ///< length of the interval, without the beginning if its records were overwritten
     std::vector<Wait> waits;     ///< all waits, the longest first; if waits overlap, the overlapping time counts only
                                  ///< once
     /// The time of `waits`, counted for the ranks that caused the waits. Usually the awaited rank is the cause. But if
@@ -52,7 +52,7 @@ struct RankWaits {
 /// it has announced an operation and another member of the process set has not. If several members have not announced
 /// the operation, the time counts as a wait for the last of them. A rank also waits if it is in a blocking send or
 /// receive and the peer has not called the matching receive or send. Pure function. The cost is n log n for n
-/// operations, plus, for `causes`, the length of the longest chain of blocked ranks.
+/// operations. RankWaits::causes adds the length of the longest chain of blocked ranks to this cost.
 [[nodiscard]] std::vector<RankWaits> find_waits(std::span<const RecordedRank> ranks, std::int64_t from_ns,
                                                 std::int64_t to_ns);
 

@@ -133,8 +133,8 @@ private:
 
     // ---- what is pending --------------------------------------------------------------------------------------------
 
-    /// How many operations with the same key a rank has called. Until a name has a slot, all operations with this name
-    /// have the generation 0. So several operations may have the same key.
+    /// How many operations with the same key a rank has called. The key contains the name and the generation. As long
+    /// as a name has no slot, all its operations have the generation 0, so several operations may have the same key.
     struct Count {
         const Recording* recording = nullptr;
         std::uint32_t operations = 0;
@@ -144,17 +144,17 @@ private:
         std::vector<Count> counts;  // the counts of the ranks that have called the operation, ordered by rank
     };
 
-    /// The operations of different ranks are matched by name and generation. The position of their batch cannot be
-    /// used, because a rank that has not begun the batch has not recorded the position yet. The result is
-    /// ordered by the first calls.
+    /// Finds the operations that were pending, ordered by their first calls. An operation is recognised on all ranks by
+    /// its name and generation. Its batch cannot be used, because a rank that has not begun the batch has not recorded
+    /// the batch's position yet.
     [[nodiscard]] std::vector<PendingOperation> find_pending() const {
         std::vector<Found> found = collect_pending();
         std::vector<PendingOperation> all;
         for (Found& one : found) {
             find_missing(one);
-            // No rank is missing, and another rank has ended the operation. So the ranks on which the operation is
-            // pending were also about to end it when the job ended. This is no finding, unless a rank's GPU has worked
-            // on the operation for a long time.
+            // If no rank is missing or unknown, and another rank has ended the operation, then the ranks on which it is
+            // pending were also about to end it when the job ended. Such an operation is left out, unless a rank's GPU
+            // has worked on it for a long time.
             if (one.pending.is_long_on_gpu() || !one.pending.missing.empty() || !one.pending.unknown.empty() ||
                 !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));
@@ -244,7 +244,8 @@ private:
         return count != found.counts.end() && count->recording->rank == rank ? count->operations : 0;
     }
 
-    /// Whether a rank that does not wait for the operation has called it. If so, the operation has ended on this rank.
+    /// For a rank on which the operation is not pending: whether the rank has called the operation. If so, the
+    /// operation has ended on this rank.
     static bool has_called(const Recording& recording, const Found& found) {
         return count_of(found, recording.rank) >= count_of(found, found.pending.calls.front().rank);
     }
@@ -269,7 +270,7 @@ private:
 
     // ---- where ranks diverge ----------------------------------------------------------------------------------------
 
-    /// Returns the ranks that called `pending` and are missing in `other`. Both lists are ordered by rank.
+    /// Returns the ranks that have called `pending`, but not `other`, ordered by rank.
     static std::vector<std::int32_t> ranks_missing_in(const PendingOperation& pending, const PendingOperation& other) {
         std::vector<std::int32_t> ranks;
         auto missing = other.missing.begin();

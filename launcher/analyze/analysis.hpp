@@ -14,7 +14,8 @@
 
 namespace rueda::launcher {
 
-/// The call of an operation by one rank. The operation had not ended, or the end of the job made it fail.
+/// One rank's call of a pending operation. Pending means that the operation had not ended on this rank, or that it
+/// failed because the job ended.
 struct PendingCall {
     std::int32_t rank = 0;
     std::uint64_t ordinal = 0;   ///< the operation's number among all operations that the rank called in this set
@@ -28,12 +29,12 @@ struct PendingOperation {
     OperationText what;
     std::vector<PendingCall> calls;     ///< the calls of this operation, ordered by rank
     std::vector<std::int32_t> missing;  ///< members that have not called the operation
-    /// members that have no file, or whose file no longer has the operations of that time
+    /// members that have no file, or whose records of the time since the first call of the operation were overwritten
     std::vector<std::int32_t> unknown;
     std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
     std::uint64_t first_ordinal = 0;    ///< the smallest `ordinal` in `calls`
-    /// If a rank's GPU has not completed a launched operation after this time, and the GPUs of other ranks have, this
-    /// is a finding.
+    /// An operation that all members have called, and that has ended on some of them, is reported only if the GPU of
+    /// another member has worked on it for at least this time.
     static constexpr std::int64_t kLongOnGpuNs = 1'000'000'000;
     [[nodiscard]] bool is_long_on_gpu() const {
         return std::any_of(calls.begin(), calls.end(),
@@ -60,7 +61,7 @@ struct Lateness {
     std::uint64_t compared = 0;   ///< number of compared operations
     std::uint64_t last = 0;       ///< number of compared operations that this rank called more than kLateNs after all
                                   ///< other ranks
-    std::int64_t awaited_ns = 0;  ///< how long all other ranks waited only for this rank, in total
+    std::int64_t awaited_ns = 0;  ///< the total time in which all other ranks waited only for this rank
     std::int64_t longest_ns = 0;  ///< the longest of these waits
     std::string longest_in;       ///< the operation of the longest wait
     /// If a rank calls an operation more than this time after all other ranks, the rank is late. The ranks of one host

@@ -14,7 +14,7 @@ namespace rueda::launcher {
 struct OperationText {
     std::string kind;                         ///< "allreduce"
     std::string name;                         ///< the operation's name; "" for an operation without a name
-    std::uint32_t generation = 0;             ///< if the operation has no name: the number of the call
+    std::uint32_t generation = 0;             ///< the number of the call, for an operation without a name
     std::optional<base::MessageEnd> message;  ///< the peer and the tag of a send or a receive; empty for operations of
                                               ///< a process set
     /// Returns, for example, "allreduce 'x'", "allreduce without a name (call 17)" or "receive from rank 0, tag 7".

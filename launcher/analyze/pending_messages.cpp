@@ -14,7 +14,8 @@ using base::RecordedOperation;
 using base::Recording;
 using base::RecordKind;
 
-/// One side of a message: the rank, whether this rank sends, the other rank (-1: any), the process set, the tag.
+/// One side of a message: the rank, whether this rank sends, the other rank (−1 means any rank), the process set, and
+/// the tag.
 using MessageSide = std::tuple<std::int32_t, bool, std::int32_t, std::int32_t, std::int32_t>;
 
 class MessageFinder {

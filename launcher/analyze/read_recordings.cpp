@@ -46,10 +46,10 @@ Result<base::Recording> read_one(const fs::path& path, std::int32_t rank) {
 using RankFiles = std::vector<std::pair<std::int32_t, fs::path>>;
 
 /// Reads all files with several threads, because for hundreds of ranks nearly all of the time is spent in parsing. If
-/// some files cannot be read, returns the failure for the lowest rank among them.
+/// some files cannot be read, returns the error for the lowest rank whose file cannot be read.
 Status read_all(const RankFiles& files, std::vector<base::Recording>& recordings) {
     std::vector<Status> results(files.size());
-    // the index of the next file; relaxed, because each thread uses only the elements whose indices it took
+    // The index of the next file. The order relaxed is enough: a thread uses only the elements whose indices it took.
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
         for (std::size_t i = next.fetch_add(1, std::memory_order_relaxed); i < files.size();

@@ -24,8 +24,8 @@ struct ControlAddress {
 [[nodiscard]] std::string format_control_address(const ControlAddress& address);
 [[nodiscard]] Result<ControlAddress> parse_control_address(std::string_view text);
 
-/// This text is part of each proof of the secret. If the same secret is also used for another purpose, the proofs for
-/// that purpose must contain another text. Otherwise a proof for one purpose would also be accepted for the other.
+/// This text is part of each proof of the secret. Proofs for another purpose contain another text, so they are not
+/// accepted here, even if the secret is the same.
 inline constexpr std::string_view kHandshakePurpose = "ruedarun and supervisor";
 
 struct ControlListener {

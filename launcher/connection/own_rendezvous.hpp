@@ -7,9 +7,9 @@
 
 namespace rueda::launcher {
 
-/// Returns the value of RUEDA_RENDEZVOUS for ranks of several hosts that meet at this port of this host: all addresses
-/// of this host, each with the port. Addresses of the loopback come last, because they lead other hosts to themselves.
-/// Returns an empty text if the port is 0, or if this host has no address.
+/// Returns the value of RUEDA_RENDEZVOUS if the ranks of several hosts are to connect at port `port` of this host. The
+/// value has all addresses of this host, each with the port. Loopback addresses come last, because another host that
+/// tries them reaches only itself. Returns an empty text if the port is 0, or if this host has no address.
 [[nodiscard]] std::string rendezvous_of_this_host(std::uint16_t port);
 
 }  // namespace rueda::launcher

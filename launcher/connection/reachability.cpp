@@ -28,8 +28,8 @@ void ReachListener::Visitors::accept(base::UniqueFd socket) {
         return;
     }
     if (sockets.size() >= kMost) {
-        // Closes the oldest open connection. Its element stays in the list until the next add_to(), because a callback
-        // that runs now may refer to it.
+        // Closes the oldest open connection. Its element stays in `sockets` until the next add_to(), because a callback
+        // that is running now may refer to this element.
         const auto oldest =
             std::find_if(sockets.begin(), sockets.end(), [](const auto& visitor) { return visitor.is_open(); });
         if (oldest != sockets.end()) {
@@ -47,8 +47,8 @@ void ReachListener::add_to(base::PollSet& set) {
     std::erase_if(visitors_->sockets, [](const auto& visitor) { return !visitor.is_open(); });
     for (base::ProvingSocket& visitor : visitors_->sockets) {
         set.add(visitor.fd(), POLLIN, [&visitor] {
-            // The connection is closed after a failure, and also after the proof: the other side sends nothing more,
-            // and closes its end too.
+            // The connection is closed after a failure. It is also closed after the proof, because the other side then
+            // sends nothing more, and closes its end, too.
             if (!visitor.is_open() || !visitor.advance().is_ok() || visitor.is_proven()) {
                 visitor.close();
             }

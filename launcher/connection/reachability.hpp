@@ -42,7 +42,8 @@ public:
     void close() { *this = ReachListener(); }
 
 private:
-    /// Callbacks refer to these fields, and a ReachListener may be moved. So the object holds only a pointer to them.
+    /// The fields to which callbacks refer. A ReachListener holds a pointer to them, so they keep their address when
+    /// the ReachListener is moved.
     struct Visitors {
         std::string secret;
         std::deque<base::ProvingSocket> sockets;
@@ -68,8 +69,8 @@ public:
     ReachProbe(std::vector<std::string> endpoints, const std::string& secret, const Times& times);
 
     void add_to(base::PollSet& set);
-    /// Call this after each wait. When the test is over, returns the addresses at which rank 0's supervisor has proved
-    /// that it knows the secret. Returns nothing before that.
+    /// Call this after each wait of the PollSet. When the test is over, returns the addresses at which rank 0's
+    /// supervisor has proved that it knows the secret. Returns nothing before that.
     [[nodiscard]] std::optional<std::vector<std::string>> advance(base::PollSet::TimePoint now);
 
 private:

@@ -24,15 +24,16 @@ struct Finding {
     std::string advice;  ///< what to do about the finding; empty if nothing has to be done
 };
 
-/// What is known about another host. To find it out, ruedarun starts itself on that host with mpirun.
+/// What the doctor has found out about another host. For this, it starts ruedarun on that host, with mpirun or with
+/// ssh.
 struct HostProbe {
     std::string name;
     bool reached = false;
     std::string problem;  ///< the first line of mpirun's output, if the host was not reached
     std::string version;  ///< the version of ruedarun on that host
     /// The smallest possible difference between the clocks of that host and of this host, in seconds. It is positive if
-    /// that host's clock is ahead, and negative if it is behind. It is 0 if that host's time lies between the times of
-    /// the question and of the answer, because the clocks may then be equal.
+    /// that host's clock is ahead, and negative if it is behind. This host notes its own time before and after it asks
+    /// for that host's time. The difference is 0 if that host's time lies between the two: the clocks may be equal.
     double clock_ahead_seconds = 0;
 };
 
@@ -40,7 +41,7 @@ struct HostProbe {
 struct PluginProbe {
     std::string file;
     std::string problem;  ///< why the plugin cannot be loaded; empty if the plugin can be loaded
-    /// For an MPI plugin: false if the plugin is for MPICH or a library with the same ABI.
+    /// For an MPI plugin: true if it is for Open MPI, false if it is for MPICH or a library with the same ABI.
     bool is_for_open_mpi = true;
     /// For the UCX plugin: the version and the file of the UCX library that the plugin uses; empty if it is not known.
     std::string library = {};
@@ -48,7 +49,7 @@ struct PluginProbe {
 
 struct PluginFacts {
     std::string folder;          ///< the folder of librueda.so; empty if it was not found
-    bool named_by_user = false;  ///< if true, RUEDA_MPI_PLUGIN names the plugin, and only this plugin was tried
+    bool named_by_user = false;  ///< true if RUEDA_MPI_PLUGIN names a plugin; only this MPI plugin was then tried
     std::vector<PluginProbe> plugins;
     /// The UCX plugin beside the library, or the one that RUEDA_UCX_PLUGIN names; empty if there is none.
     std::optional<PluginProbe> ucx = {};
@@ -84,7 +85,7 @@ struct DoctorFacts {
     bool has_loopback = true;
     bool has_network = true;  ///< whether this host has an address that is neither loopback nor link-local
     Environment environment;
-    std::vector<std::string> own_names;  ///< those of the named hosts that are names of this host
+    std::vector<std::string> own_names;  ///< the names in the user's list of hosts that mean this host
     std::vector<HostProbe> hosts;
 };
 

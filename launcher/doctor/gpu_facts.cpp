@@ -36,8 +36,8 @@ std::string version_in_name(const fs::path& file) {
     return is_version ? version : "";
 }
 
-/// Returns the version of pip's package that owns nvidia/nccl/lib. A folder beside the folder nvidia has the version in
-/// its name: nvidia_nccl_cu13-2.28.9.dist-info.
+/// Returns the version of pip's package to which the folder nvidia/nccl/lib belongs. The version is in the name of a
+/// folder beside the folder nvidia, for example nvidia_nccl_cu13-2.28.9.dist-info.
 std::string version_of_package(const fs::path& file) {
     const fs::path packages = file.parent_path().parent_path().parent_path().parent_path();
     constexpr std::string_view kBegin = "nvidia_nccl_";
@@ -67,7 +67,7 @@ void add_folders(std::string_view list, std::vector<std::string>& folders) {
     }
 }
 
-/// The folders in which libraries of CUDA lie if the system's loader does not know them.
+/// The usual folders of CUDA's libraries. A library can be there although the system's loader does not know it.
 std::vector<std::string> folders_of_cuda(const Environment& environment) {
     std::vector<std::string> folders;
     for (const char* const name : {"CUDA_HOME", "CUDA_PATH"}) {

@@ -16,8 +16,8 @@ namespace rueda::launcher {
 
 namespace {
 
-constexpr int kMostIpcRanks = 16;  // the maximum number of ranks of a host that use CUDA IPC; kMostIpcMembers in
-                                   // collectives/cuda/nccl/offer.hpp is the same number
+constexpr int kMostIpcRanks = 16;  // if a host has more ranks than this, they do not use CUDA IPC; the same number
+                                   // as kMostIpcMembers in collectives/cuda/nccl/offer.hpp
 
 class GpuExamination {
 public:
@@ -123,8 +123,8 @@ private:
                                : "an alltoall can hang unless NCCL_CUMEM_ENABLE=0 is set";
     }
 
-    /// Says how the tensors of the ranks on this host will move, if all of them are in one process set. Rueda decides
-    /// this when the ranks connect, and says so in the log.
+    /// Says how the tensors of the ranks on this host will move if all these ranks are in one process set. Rueda
+    /// decides this when the ranks connect, and writes its decision to the log.
     void look_at_way() {
         const int gpus = facts_.visible.count();
         if (gpus == 0) {

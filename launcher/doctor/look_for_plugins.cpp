@@ -74,8 +74,8 @@ std::string answer_of_loading(const std::string& file, PluginKind kind) {
     if (::dlsym(library, "rueda_mpi_plugin_open") == nullptr) {
         return fmt::format("{}it is no MPI plugin of Rueda", kFailed);
     }
-    // In Open MPI, MPI_COMM_WORLD is the address of this symbol. If the symbol exists, the plugin needs an Open MPI
-    // library.
+    // In Open MPI, MPI_COMM_WORLD is the address of the symbol ompi_mpi_comm_world. If this symbol exists, the plugin
+    // needs an Open MPI library.
     return std::string(1, ::dlsym(library, "ompi_mpi_comm_world") == nullptr ? kMpich : kOpenMpi);
 }
 

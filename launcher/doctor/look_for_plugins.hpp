@@ -22,8 +22,8 @@ enum class PluginKind { mpi, ucx };
 /// LD_LIBRARY_PATH come first, as in the system's loader.
 [[nodiscard]] std::string folder_of_library(const std::string& own_path, const Environment& environment);
 
-/// Tries to load the plugins in the library's folder. A variable (RUEDA_MPI_PLUGIN, RUEDA_UCX_PLUGIN) that names a
-/// plugin replaces the plugins of its kind.
+/// Tries to load the plugins in the library's folder. If RUEDA_MPI_PLUGIN names a plugin, tries no other
+/// MPI plugin. The same holds for RUEDA_UCX_PLUGIN and the UCX plugin.
 [[nodiscard]] PluginFacts look_for_plugins(const std::string& own_path, const Environment& environment);
 
 }  // namespace rueda::launcher

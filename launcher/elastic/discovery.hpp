@@ -21,14 +21,12 @@ namespace rueda::launcher {
 
 /// The result of one run of the script that --host-discovery-script names.
 struct Discovered {
-    std::optional<std::vector<Host>> hosts;  ///< empty: the run of the script has failed, so the job keeps the previous
-                                             ///< hosts
+    std::optional<std::vector<Host>> hosts;  ///< empty if the script has failed; the job then keeps the previous hosts
     std::vector<std::string> notes;          ///< lines for the user; each text is reported once
 };
 
-/// Reads the output of the script: lines such as `localhost:4`. If a line has no number of slots, the host gets the
-/// number that the plan has for such hosts. If the plan has none, the host is left out, and a note says so. Pure
-/// function.
+/// Reads the output of the script: lines such as `localhost:4`. If a line has no number of slots, the host gets
+/// ElasticPlan::slots_per_host slots. If this number is 0, the host is left out, and a note says so. Pure function.
 [[nodiscard]] Discovered read_discovered_hosts(const std::string& text, const ElasticPlan& plan);
 
 /// Runs the script of --host-discovery-script once per second, and never waits until the script has ended. Threads:

@@ -45,7 +45,7 @@ Membership::Ending ending_of(const RankEnd& end) {
     return ended_well(end) ? Membership::Ending::well : Membership::Ending::failed;
 }
 
-/// Whether the name or address means, on each host, that host itself.
+/// Whether every host means itself by this name or address.
 bool is_loopback_name(std::string_view name) {
     return name == "localhost" || name == "::1" || name.starts_with("127.");
 }
@@ -119,7 +119,8 @@ void ElasticRanks::add_to(base::PollSet& set) {
     set.wake_at(is_ending() ? std::nullopt : membership_.deadline());
 }
 
-/// Only stores the worker. take_ends() reports the message to Membership, after the ends of other workers.
+/// Only adds the worker to `waiting_` if the worker waits. take_ends() reports this to Membership, after it has
+/// reported the ends of other workers.
 void ElasticRanks::take_message(int worker) {
     if (workers_.at(worker).process->take_wait()) {
         waiting_.push_back(worker);
@@ -299,8 +300,8 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
         worker.first_generation = worker.first_generation < 0 ? form.generation : worker.first_generation;
     }
     if (places.front().hosts > 1 && !base::tcp_endpoints(where.rendezvous)) {
-        give_up_rendezvous(form.members);  // the note of the previous generation stays valid for `rueda top` until the
-                                           // next generation is formed, which happens soon
+        give_up_rendezvous(form.members);  // does not call note_hosts(): `rueda top` still finds the hosts of the
+                                           // previous generation until the next one is formed, which happens soon
         return;
     }
     for (const Membership::Member& member : form.members) {
@@ -317,7 +318,7 @@ void ElasticRanks::carry_out(const Membership::Form& form, TimePoint /*now*/) {
         variables.push_back({kFirstGenerationVariable, fmt::format("{}", worker.first_generation)});
         const Result<std::string> text = base::encode_place(variables);
         // The number of addresses is limited, so the text is never too long for encode_place(). If it were too long,
-        // the worker would report that the text of its place is damaged.
+        // the worker would get an empty text, and would report a damaged text.
         notify(member.worker, worker,
                base::encode({ElasticKind::place, member.rank, text.is_ok() ? text.value() : ""}));
     }
@@ -335,10 +336,10 @@ void ElasticRanks::note_hosts(const std::vector<Membership::Member>& members) {
         return;
     }
     std::vector<std::string> hosts;
-    std::set<std::string> keys;  // with these keys, a host that has two names is listed only once
+    std::set<std::string> keys;  // host_key() of the listed hosts, so that a host with two names is listed only once
     for (const Membership::Member& member : members) {
         if (keys.insert(key_of_host(member.worker)).second) {
-            // On another host, "localhost" would mean that host.
+            // A name such as "localhost" is replaced by this host's name: on another host it would mean that host.
             hosts.push_back(is_loopback_name(member.host) ? host_name() : member.host);
         }
     }
@@ -392,8 +393,8 @@ void ElasticRanks::carry_out(const Membership::Kill& kill, TimePoint /*now*/) {
     }
 }
 
-/// Passes on those ends of workers that decide how the job has ended. After a success, only the members of the last
-/// generation count.
+/// Moves the ends that decide how the job has ended to `ends_`. After a success, these are only the ends of members of
+/// the last generation.
 void ElasticRanks::carry_out(const Membership::End& end, TimePoint /*now*/) {
     discovery_.stop();
     if (!end.success) {

@@ -27,8 +27,8 @@ namespace rueda::launcher {
 /// class RemoteWorkers manages the workers of other hosts. The class Membership makes all decisions. This class carries
 /// them out: it starts the programs, and passes messages between the programs and Membership.
 ///
-/// A job continues after the end of a worker. As long as it continues, take_ends() returns nothing. When Membership has
-/// ended the job, take_ends() returns the ends that decide how the job has ended.
+/// An elastic job can continue after the end of a worker. As long as the job continues, take_ends() returns nothing.
+/// When Membership has ended the job, take_ends() returns the ends of workers that decide how the job has ended.
 class ElasticRanks final : public RankGroup {
 public:
     ElasticRanks(const LaunchPlan& plan, StartContext context);
@@ -40,8 +40,8 @@ public:
     /// part in the old generation.
     void child_ends(pid_t pid, bool is_well) override;
     void child_ended(pid_t pid, int wait_status) override;
-    /// If the signal ends programs, no worker is started any more, and workers that wait for the next generation do not
-    /// become members.
+    /// After a signal that ends programs, this class starts no more workers, and workers that wait for the next
+    /// generation do not become members.
     void signal_ranks(int signal_number) override;
     /// Does nothing, because this class itself notifies the members of a generation.
     void notify_ranks(const RankNotifications::Item& /*item*/) override {}
@@ -108,7 +108,7 @@ private:
     base::UniqueFd null_;
     std::map<int, Worker> workers_;        ///< indexed by the worker's number
     std::optional<RemoteWorkers> remote_;  ///< the workers of other hosts; empty if the job uses only this host
-    std::vector<int> waiting_;             ///< workers that reported that they wait; Membership was not told yet
+    std::vector<int> waiting_;             ///< workers that have reported that they wait, before Membership was told
     struct NumberedEnd {
         int worker = 0;
         int generation = -1;

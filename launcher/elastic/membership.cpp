@@ -86,8 +86,8 @@ void Membership::advance(TimePoint now) {
 /// cooldown begins anew with the same length. When a host is lost, all its workers fail, and these failures together
 /// count as one.
 void Membership::note_failure(const std::string& host, TimePoint now) {
-    constexpr int kMostDoublings = 20;  // more doublings would overflow the number, and this many already exceed every
-                                        // limit of the cooldown
+    // 2^20 s is above the longest cooldown that a user can set (1e6 s). Many more doublings would overflow the number.
+    constexpr int kMostDoublings = 20;
     Failures& failures = failures_[host];
     failures.count += now < failures.blocked_until ? 0 : 1;
     const std::chrono::milliseconds time = plan_.cooldown_least * (1LL << std::min(failures.count - 1, kMostDoublings));

@@ -32,7 +32,7 @@ public:
     enum class Ending {
         well,    ///< with exit status 0
         failed,  ///< the worker ended by itself, with an error; its host gets no new worker for a while
-        echo,    ///< the worker ended with an error, because another failure had aborted the job before
+        echo,    ///< another failure had aborted the job, and this worker ended with an error because of that
     };
 
     struct Ended {
@@ -64,14 +64,14 @@ public:
         int worker = 0;
         std::string reason{};
     };
-    /// Kill a member that did not wait for the next generation in time. The caller kills it, and reports its end like
-    /// that of any other worker. Only after this end is the next generation formed, because until then the member may
-    /// use the memory of the other members.
+    /// Kill a member that did not wait for the next generation in time. The caller then reports the end of this member
+    /// like any other end. The next generation is formed only after this end, because until then the member may use the
+    /// memory of the other members.
     struct Kill {
         int worker = 0;
         std::string reason{};
     };
-    /// The job is over. If it has failed, the caller ends the workers that still run.
+    /// The job is over. If the job has failed, the caller ends the workers that still run.
     struct End {
         bool success = false;
         std::string reason{};  ///< why it has failed
@@ -107,7 +107,7 @@ private:
         std::string host;
         int rank = -1;  ///< −1: a newcomer
         bool waits = false;
-        int told = 0;  ///< bits: which changes of the slots this member was told in this generation
+        int told = 0;  ///< the changes of the slots that this member was told in this generation: bits of SlotChange
         bool is_killed = false;
     };
     struct Failures {

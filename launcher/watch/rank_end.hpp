@@ -28,15 +28,15 @@ struct RankEnd {
     int rank = 0;
     pid_t pid = 0;
     int wait_status = 0;
-    std::string start_error;  ///< if not empty: the reason why the program could not be started
+    std::string start_error;  ///< the reason why the program could not be started; empty if it was started
     /// Whether mpirun sent a signal to the rank. If so, the end of this rank is only a consequence. The reason why
     /// mpirun sent the signal is the cause of the failure, and ruedarun reports it if it is known.
     bool by_launcher = false;
     std::string host{};  ///< the rank's host; empty for this host
     bool lost = false;   ///< whether the connection to the rank's parent was lost before the parent reported the rank's
                          ///< end
-    /// If not empty: before its end, the rank reported this reason why the job was aborted. In this case the end of
-    /// this rank is not the cause of the job's end; its exit status does not matter.
+    /// The reason why the job was aborted, if the rank reported one before its end; otherwise empty. If the rank
+    /// reported a reason, its end is not the cause of the job's end, and its exit status does not matter.
     std::string abort_reason{};
     /// For a killed rank: how many processes the kernel killed for lack of memory while the rank ran.
     OomKills oom_kills{};
@@ -74,8 +74,8 @@ public:
     /// Whether the cause is still unknown. This is the case if ranks have failed, but only because mpirun sent a signal
     /// or because the job was aborted before.
     [[nodiscard]] bool is_unsettled() const { return !cause_ && echo_; }
-    /// Whether the cause is unknown, and the only known failure is the end of a rank that reported the reason of an
-    /// abort. If this is still so when all ranks have ended, ruedarun will not find a better cause.
+    /// Whether the cause is unknown, and the only known failure is the end of a rank that reported an abort. If all
+    /// ranks have ended and the function still returns true, ruedarun will not find a better cause.
     [[nodiscard]] bool has_only_echoes_of_abort() const { return is_unsettled() && !echo_->abort_reason.empty(); }
     /// Call this when ruedarun cannot find a better cause any more. The known failure becomes the cause. If the reason
     /// of the abort names a rank that ended with exit status 0, the end of that rank becomes the cause instead.

@@ -30,9 +30,9 @@ public:
     /// Starts all ranks. If this fails, some ranks may be running; the caller ends them by signal_ranks(SIGKILL).
     [[nodiscard]] virtual Status start(JobOutput& output) = 0;
     virtual void add_to(base::PollSet& set) = 0;
-    /// Call this when a child has ended, before its exit status is collected. Until then, no other process or process
-    /// group can get the same number. `is_well`: whether the child has ended with exit status 0. The child need not
-    /// belong to the group.
+    /// Call this when a child of this process has ended, before its exit status is collected. Until it is collected, no
+    /// other process or process group can get the child's number. `is_well` says whether the exit status is 0. The
+    /// child need not belong to the group.
     virtual void child_ends(pid_t /*pid*/, bool /*is_well*/) {}
     /// Call this when the exit status of a child was collected. The child need not belong to the group.
     virtual void child_ended(pid_t pid, int wait_status) = 0;
@@ -44,7 +44,7 @@ public:
     /// Call this when a rank has failed. From then on, if a host does not answer, the group gives up on it after a
     /// shorter time than before. Further calls have no effect.
     virtual void watch_closely() = 0;
-    /// Returns how ranks have ended: those ends that were noticed since the last call.
+    /// Returns the ends of ranks that were noticed since the last call of this function.
     [[nodiscard]] virtual std::vector<RankEnd> take_ends() = 0;
     /// The ranks that have not ended.
     [[nodiscard]] virtual std::vector<std::int32_t> running() const = 0;

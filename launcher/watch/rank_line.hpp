@@ -21,8 +21,8 @@ public:
     [[nodiscard]] int child_fd() const { return child_end_.value(); }
     /// Returns the value of the variable base::kLauncherVariable for the program.
     [[nodiscard]] std::string address(int rank, int ranks) const;
-    /// Closes this process's copy of the program's end of the socket. Call this after the start, so that only the
-    /// program has this end open.
+    /// Closes child_fd() in this process. Call this after the start of the program, so that only the program has this
+    /// end of the socket open.
     void close_child_end() { child_end_.reset(); }
 
     void notify(std::string_view notification) const;

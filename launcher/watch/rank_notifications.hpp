@@ -15,9 +15,9 @@ namespace rueda::launcher {
 /// the cause. Threads: only one thread may use an object.
 class RankNotifications {
 public:
-    /// The maximum number of notifications about ranks that ended with exit status 0. For other ends there is a
-    /// separate maximum, which is the same number. One notification would be too few: several hosts may report at the
-    /// same time, and the first notification that a rank gets may be about its own end.
+    /// The maximum number of notifications about ranks that ended with exit status 0. The number of notifications about
+    /// other ends has the same maximum, but is counted separately. One notification would be too few: several hosts may
+    /// report at the same time, and the first notification that a rank gets may be about its own end.
     static constexpr std::size_t kMostOfAKind = 8;
 
     struct Item {

@@ -36,8 +36,9 @@ public:
     /// because the program may be a script that runs the training program.
     void signal(int signal_number);
     /// Ends what the program has left behind in its process group: its helper processes, or the training program if the
-    /// program was a script. Sends SIGTERM if `politely`, otherwise SIGKILL. Call this when the program has ended, but
-    /// before its exit status is collected. Until then, no other process group can get the same number.
+    /// program was a script. Sends SIGTERM if `politely` is true, otherwise SIGKILL. Call this when the program has
+    /// ended, but before its exit status is collected. Until it is collected, no other process group can get the same
+    /// number.
     void end_group(bool politely) const;
     /// Returns how the program ended. Call this once, after waitpid() returned `wait_status` for pid().
     [[nodiscard]] RankEnd end(int rank, int wait_status);
@@ -48,7 +49,7 @@ private:
     OomWatch oom_watch_;
     pid_t pid_ = 0;
     bool has_own_group_ = true;
-    /// whether this process has sent SIGKILL; if so, the end by SIGKILL does not mean that memory ran out
+    /// Whether this process has sent SIGKILL. If so, the program's end by SIGKILL does not mean that memory ran out.
     bool kill_sent_ = false;
 };
 

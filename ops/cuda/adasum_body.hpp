@@ -79,8 +79,8 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
 /// The number of pairs (i, j) with i < j, or 1 if there is only one source: the pair of this source with itself.
 RUEDA_DEVICE std::uint64_t groups_of(std::uint32_t sources) { return sources == 1 ? 1 : pairs_of(sources - 1); }
 
-/// Computes parts of the dot products of sources. Each thread works on a pair of different sources. The products of a
-/// source with itself are computed by the threads of the pairs (i, i + 1).
+/// Computes parts of the dot products of sources. Each thread computes products of two different sources i and j. If j
+/// is i + 1, the thread also computes the products of i with itself, and if j is the last source, of j with itself.
 template <class Element>
 RUEDA_DEVICE void adasum_products(const AdasumArguments& arguments, const Place& place) {
     const std::uint32_t sources = arguments.source_count;
@@ -253,7 +253,8 @@ RUEDA_DEVICE void adasum_sum_at(const AdasumArguments& arguments, const Slot& sl
         const double weight = arguments.weights[s];
         RUEDA_UNROLL
         for (std::uint32_t i = 0; i < kLength; ++i) {
-            // The first product is not added to zero, because 0 + −0 is +0, so a product of −0 would lose its sign.
+            // The first product is stored and not added to zero. Adding −0 to zero would lose its sign, because 0 + −0
+            // is +0.
             const double product = weight * static_cast<double>(values[i]);
             sums[i] = is_first ? product : sums[i] + product;
         }
@@ -267,8 +268,8 @@ RUEDA_DEVICE void adasum_sum_at(const AdasumArguments& arguments, const Slot& sl
     store_slot<Element>(results, arguments.destination, slot);
 }
 
-/// Computes in float64 and rounds once, for a 16-bit type via float32, as on the CPU. If all sources are null, the
-/// result is zero.
+/// Computes in float64. Rounds the result as on the CPU: to the type itself, or first to float32 and then to a 16-bit
+/// type. If all sources are null, the result is zero.
 template <class Element>
 RUEDA_DEVICE void adasum_sum(const AdasumArguments& arguments, const Place& place) {
     constexpr std::size_t kSize = sizeof(typename Element::Bits);

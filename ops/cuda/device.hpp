@@ -62,8 +62,8 @@ RUEDA_DEVICE Place this_place() {
     return {std::uint64_t{block} * threads + thread, std::uint64_t{blocks} * threads, row};
 }
 
-// The loads and stores of vectors are written in PTX. If they were written in C++, clang 14 would divide each into
-// four. The compiler may move such a load behind a store that follows it in the code. This does no harm, because no
+// The loads and stores of vectors are written in PTX, because clang 14 would divide each load or store in C++ into
+// four. The compiler may move a load in PTX behind a store that follows it in the code. This does no harm, because no
 // kernel loads data that one of its own threads has stored.
 RUEDA_DEVICE Vector load_vector(const std::byte* memory) {
     Vector v;

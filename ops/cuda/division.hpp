@@ -63,11 +63,11 @@ private:
 /// The elements that a thread processes at a time.
 struct Slot {
     std::uint64_t begin;
-    bool are_elements_aligned;  ///< used only if the elements are singles; vectors are always aligned
+    bool are_elements_aligned;  ///< for a single: whether it is aligned; for a vector: true
 };
 
-/// Calls work(length, slot) for this thread's vectors, and then for its singles (single elements). `length` is an
-/// integral_constant.
+/// Calls work(length, slot) for each of this thread's vectors, and then for each of its singles (single elements).
+/// `length` is the number of elements in the slot, as an integral_constant.
 template <std::uint32_t kLength, class Work>
 RUEDA_DEVICE void for_each_slot(const Division& division, const Place& place, Work work) {
     const std::uint64_t vectors = division.vectors();

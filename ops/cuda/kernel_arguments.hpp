@@ -33,7 +33,8 @@ struct ReduceArguments {
     std::byte* destination;
     std::uint64_t count;  ///< number of elements
     double before;        ///< multiplies each source
-    double after;         ///< multiplies the result; it is postscale / divisor for an average of floating-point numbers
+    double after;         ///< multiplies the result: postscale, or postscale / divisor for an average of
+                          ///< floating-point numbers
     std::uint32_t source_count;
     std::int32_t divisor;  ///< the divisor of an average of integers; other reductions do not use it
     ReduceOp op;           ///< every operation except adasum

@@ -12,7 +12,7 @@
 namespace rueda::ops::cuda {
 namespace {
 
-/// Returns how many threads process `count` elements, if each processes a vector of elements with this size.
+/// Returns the number of threads that process `count` elements of `size` bytes, if each thread processes one vector.
 std::uint64_t threads_for(std::uint64_t count, std::size_t size) {
     const std::uint64_t in_vector = kVectorBytes / size;
     return count / in_vector + in_vector;

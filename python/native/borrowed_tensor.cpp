@@ -16,7 +16,7 @@ int dtype_of(const char* format, Py_ssize_t itemsize) {
     if (format == nullptr) {
         return itemsize == 1 ? RUEDA_UINT8 : -1;
     }
-    // The prefixes '@' and '=' mean this machine's byte order, and so does '<' on a little-endian machine.
+    // '@' and '=' at the beginning mean this machine's byte order. On a little-endian machine, '<' means the same.
     if (*format == '@' || *format == '=' || *format == '<') {
         ++format;
     }

@@ -23,9 +23,9 @@ public:
     /// false, with a Python error set, if the object is not a tensor or must not be written.
     [[nodiscard]] bool borrow(PyObject* object, bool writable);
     void give_back();
-    /// Gives the tensor back if PyTorch has allocated its memory; otherwise does nothing. PyTorch's allocator gives
-    /// freed memory only to later work of the stream for which it was allocated. The allocators of other libraries may
-    /// give freed memory to other streams at once.
+    /// Gives the tensor back if PyTorch has allocated its memory; otherwise does nothing. The reason for the
+    /// difference: PyTorch's allocator gives freed memory only to later work of the stream for which it was allocated.
+    /// Other allocators may give freed memory to other streams at once.
     void give_back_to_torch();
     [[nodiscard]] const rueda_tensor& tensor() const { return tensor_; }
     /// Returns the device in whose memory the tensor is, and the stream on which it is ready.
