@@ -18,7 +18,7 @@ namespace {
 using core::Frame;
 using core::FrameKind;
 
-Frame frame(FrameKind kind, std::uint64_t id, std::uint64_t bytes = 0, std::uint32_t dtype = 0) {
+Frame frame(FrameKind kind, std::uint64_t id, std::uint64_t bytes = 0, std::uint8_t dtype = 0) {
     Frame made;
     made.kind = static_cast<std::uint8_t>(kind);
     made.id = id;

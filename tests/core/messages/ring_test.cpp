@@ -60,7 +60,7 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
             }
         }
         CHECK(full > 100);
-        CHECK(near > 100);
+        CHECK(near > 20);
         CHECK(told > 100);  // counts the notifications of writers that found the ring full
         CHECK(told <= full);
     }
