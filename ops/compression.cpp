@@ -25,10 +25,10 @@ namespace rueda::ops::HWY_NAMESPACE {
 /// drops the 29 bits that do not fit into float32. If one of the dropped bits is set, it sets the lowest bit that fits
 /// (rounding to odd).
 ///
-/// Subnormal float32 numbers have fewer bits than normal ones, so for them more than 29 bits do not fit. The function
-/// rounds such numbers to a multiple of 2^-133, the smallest bfloat16 number. To do this, it adds 2^-81 and subtracts
-/// it again: the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more precise than necessary,
-/// because all such numbers become zeros.
+/// If `v` is so small that the float32 number is subnormal, more than 29 bits of `v` do not fit. The function rounds
+/// such a `v` to a multiple of 2^-133, the smallest bfloat16 number. To do this, it adds 2^-81 and subtracts it again:
+/// the last bit of a double near 2^-81 stands for 2^-133. For float16 this is more precise than necessary, because all
+/// such numbers become zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> shortened(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d_bits;

@@ -368,8 +368,8 @@ struct CallSite {
     }
 };
 
-/// The name of an operation (a text or a TensorSlot), and the place of the call in the source. An empty name means an
-/// unnamed operation. Unnamed operations are matched between ranks by the order of the calls.
+/// The name of an operation (a text or a TensorSlot), and the file and line of the call. An empty name means an unnamed
+/// operation. Unnamed operations are matched between ranks by the order of the calls.
 class TensorName {
 public:
     // NOLINTBEGIN(google-explicit-constructor): as above

@@ -61,7 +61,7 @@ private:
     const sigset_t signal_mask_;
     base::UniqueFd output_;
     std::string text_;
-    pid_t pid_ = 0;   ///< 0: no run
+    pid_t pid_ = 0;   ///< the running script; 0 if none runs
     TimePoint next_;  ///< when the next run of the script is due; the first run is due at once
     bool stopped_ = false;
 };

@@ -105,7 +105,7 @@ public:
 private:
     struct Worker {
         std::string host;
-        int rank = -1;  ///< −1: a newcomer
+        int rank = -1;  ///< −1 for a newcomer
         bool waits = false;
         int told = 0;  ///< the changes of the slots that this member was told in this generation: bits of SlotChange
         bool is_killed = false;

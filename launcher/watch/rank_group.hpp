@@ -59,7 +59,7 @@ public:
     [[nodiscard]] virtual bool is_gone() const = 0;
 };
 
-/// What every kind of RankGroup needs to start ranks.
+/// The values that every kind of RankGroup needs to start ranks.
 struct StartContext {
     Environment environment;  ///< ruedarun's own environment, unchanged
     std::string program_file;

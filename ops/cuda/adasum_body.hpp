@@ -80,7 +80,8 @@ RUEDA_DEVICE LaneSums add_lane(const std::byte* a, const std::byte* b, std::uint
 RUEDA_DEVICE std::uint64_t groups_of(std::uint32_t sources) { return sources == 1 ? 1 : pairs_of(sources - 1); }
 
 /// Computes parts of the dot products of sources. Each thread computes products of two different sources i and j. If j
-/// is i + 1, the thread also computes the products of i with itself, and if j is the last source, of j with itself.
+/// is i + 1, the thread also computes the products of i with itself. The thread of the last such pair also computes the
+/// products of j with itself.
 template <class Element>
 RUEDA_DEVICE void adasum_products(const AdasumArguments& arguments, const Place& place) {
     const std::uint32_t sources = arguments.source_count;

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
-// What a kernel needs from its compiler: qualifiers, the position of a thread, and access to memory. The same kernel
-// bodies are compiled by nvcc, by clang as CUDA (without CUDA's headers), and by any C++ compiler for the host. Only
-// source files of this folder and ops/reduce_float8.cpp include this header.
+// Everything that a kernel needs from its compiler: qualifiers, the position of a thread, and access to memory. The
+// same kernel bodies are compiled by nvcc, by clang as CUDA (without CUDA's headers), and by any C++ compiler for the
+// host. Only source files of this folder and ops/reduce_float8.cpp include this header.
 
 #include <cstddef>
 #include <cstdint>

@@ -55,8 +55,8 @@ struct Conversion {
     double factor = 1.0;
 };
 
-/// Whether there is a kernel for the conversion. There is one if the two types are equal (for bool, only without a
-/// factor), or if both are floating-point types.
+/// Whether there is a kernel for the conversion. There is one if the two types are equal, or if both are floating-point
+/// types of 16 bits or more. Elements of type bool are only copied, without a factor.
 [[nodiscard]] bool is_convertible(const Conversion& conversion);
 
 /// Copies up to kMostItems tensors in one launch. `count` of an item is its number of elements. A tensor must not

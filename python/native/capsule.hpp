@@ -13,8 +13,8 @@
 
 namespace rueda::python {
 
-/// For each type T of objects of the C interface: the name of the capsules that contain a T, and the function that
-/// frees a T. Each T specialises this template with the members kName and free().
+/// For a type T of objects of the C interface: the name of the capsules that contain a T (kName), and the function that
+/// frees a T (free()). Each T specialises this template.
 template <class T>
 struct Held;
 
@@ -72,8 +72,9 @@ PyObject* none_after(PyObject* capsule, const Body& body) {
     Py_RETURN_NONE;
 }
 
-/// Calls `body` with the capsule's object and the address of a text, without the GIL. Returns the text that `body` has
-/// stored as a Python text, and frees it with `free`. After a failure, returns null with a Python error set.
+/// Calls `body` with the capsule's object and the address of a char pointer, without the GIL. `body` stores a text
+/// there. Returns this text as a Python text, and frees the original with `free`. After a failure, returns null with a
+/// Python error set.
 template <class T, class Body>
 PyObject* text_from(PyObject* capsule, const Body& body, void (*free)(char*)) {
     char* text = nullptr;

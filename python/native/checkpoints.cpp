@@ -56,7 +56,8 @@ public:
     [[nodiscard]] std::size_t size() const { return all_.size(); }
 
 private:
-    /// Both functions borrow the texts and tensors from the tuple, which keeps them alive.
+    /// Both parse() functions give the caller pointers to the name and the tensor in the tuple. They take no
+    /// references, because the tuple keeps the two alive.
     static bool parse(PyObject* tuple, rueda_named_tensor& named, PyObject*& tensor) {
         return PyArg_ParseTuple(tuple, "sO", &named.name, &tensor) != 0;
     }
@@ -125,8 +126,9 @@ struct Snapshot {
     NamedTensors state_tensors;
 };
 
-/// Returns the text, or None if there is no text or if the memory does not suffice for it. In both cases the checkpoint
-/// is complete. After an error, the manager would remove the checkpoint, so this function raises none.
+/// Returns the text as a Python text, or None. None means that there is no text, or that the memory does not suffice
+/// for it. The checkpoint is complete in all cases. This function raises no error, because after an error the manager
+/// would remove the checkpoint.
 PyObject* take_pruning_failure(char* text) {
     PyObject* const taken = take_text(text, rueda_checkpoint_free_text);
     if (taken == nullptr) {

@@ -24,8 +24,8 @@ template <>
 struct Held<rueda_data_batch> {
     static constexpr const char* kName = "rueda.data_batch";
     static void free(rueda_data_batch* batch) {
-        const WithoutGil released;  // frees the batch without the GIL, because the last batch of a closed pipeline may
-                                    // wait for a GPU
+        const WithoutGil released;  // frees the batch without the GIL, because freeing the last batch of a closed
+                                    // pipeline may have to wait for a GPU
         rueda_data_batch_release(batch);
     }
 };

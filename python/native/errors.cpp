@@ -29,8 +29,8 @@ PyObject* set_hooks(PyObject* /*module*/, PyObject* const* arguments, Py_ssize_t
 }
 
 void raise(int status, const std::string& text) {
-    // Ctrl-C interrupts all ranks, and the first rank that ends because of it aborts the other ranks. A rank that has
-    // got both the abort and its own Ctrl-C reports the Ctrl-C.
+    // Ctrl-C interrupts all ranks. The first rank that ends because of it aborts the other ranks. So a rank may get
+    // both the abort and its own Ctrl-C. It then reports the Ctrl-C.
     if (status == RUEDA_ABORTED && PyErr_CheckSignals() != 0) {
         return;
     }

@@ -170,7 +170,7 @@ PyObject* try_to_wait_on_stream(PyObject* self, PyObject* const* arguments, Py_s
 }
 
 /// Argument: a timeout in seconds, or None. Returns the result of the operation. If its tensors are on a GPU, makes
-/// PyTorch's current stream wait for the operation, and does not wait for the GPU itself.
+/// PyTorch's current stream wait for the operation. In this case the calling thread does not wait for the GPU.
 PyObject* torch_result(PyObject* self, PyObject* timeout) {
     InFlight& operation = operation_of(self);
     if (operation.device.type == RUEDA_CPU) [[likely]] {

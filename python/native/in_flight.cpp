@@ -65,8 +65,9 @@ int InFlight::wait_on_stream(void* stream, double timeout_seconds) {
     return wait_in_slices(&waiting, timeout_seconds);
 }
 
-/// Waits in short pieces. If `stream` is null, waits until the operation has ended. Otherwise only makes the stream
-/// wait for the operation, which is possible before the operation has ended.
+/// Waits in short intervals, so that Python's signal handlers can run in between. If `stream` is null, waits until the
+/// operation has ended. Otherwise only makes the stream wait for the operation, which is possible before the operation
+/// has ended.
 int InFlight::wait_in_slices(const rueda_device_stream* stream, double timeout_seconds) {
     if (is_in_callback() && !has_ended() && !may_wait()) {
         return kRaised;
@@ -82,7 +83,7 @@ int InFlight::wait_in_slices(const rueda_device_stream* stream, double timeout_s
             status =
                 stream == nullptr ? rueda_wait(handle.get(), slice) : rueda_wait_on_stream(handle.get(), stream, slice);
         }
-        // RUEDA_TIMEOUT can mean two things: this wait timed out, or the operation ended with this status.
+        // RUEDA_TIMEOUT can mean two things: only this wait timed out, or the operation has ended with this status.
         if (status != RUEDA_TIMEOUT || has_ended()) {
             return status == RUEDA_TIMEOUT ? rueda_wait(handle.get(), 0) : status;
         }
@@ -171,7 +172,7 @@ PyObject* InFlight::arguments_of_output(std::size_t index) {
     if (status == RUEDA_INVALID_ARGUMENT) {
         return Py_BuildValue("(OOO)", Py_None, Py_None, Py_None);
     }
-    if (status != RUEDA_OK) {  // the call above makes the library prepare the output, and this preparation failed
+    if (status != RUEDA_OK) {  // rueda_handle_output_of() prepares the output, and the preparation failed
         raise_last(status);
         return nullptr;
     }

@@ -14,7 +14,7 @@
 
 namespace rueda::python {
 
-/// In seconds: how long Python's signal handlers may have to wait while a caller blocks.
+/// The longest time, in seconds, for which a blocked caller delays Python's signal handlers.
 inline constexpr double kSignalSlice = 0.1;
 
 /// Threads: only a thread that holds the GIL may call the members. wait() releases the GIL while it waits, and the
@@ -26,13 +26,13 @@ struct InFlight {
                                         // inputs
     Ref name;                           // the operation's name: a str, a TensorSlot (which this reference keeps alive),
                                         // or None
-    /// The operation's result; or, if makes_result is set, a function that makes the result. The function is called
-    /// with (memory, shape, dtype, received splits). For a group it is called with a list of (memory, shape, dtype).
+    /// If makes_result is false: the operation's result. If it is true: a function that makes the result from (memory,
+    /// shape, dtype, received splits), or for a group from a list of (memory, shape, dtype).
     Ref result;
     bool makes_result = false;
     std::size_t group_outputs = 0;  // the number of results of a group, if Rueda allocates them
-    bool is_receive = false;        // if true, the result is the rank that sent the message
-    bool is_join = false;           // if true, the result is the rank that joined last
+    bool is_receive = false;        // whether this is a receive; its result is the rank that sent the message
+    bool is_join = false;           // whether this is a join; its result is the rank that joined last
     std::int32_t join_average = 0;  // for a join: its argument `average`, as a rueda_join_average
     /// The device of all tensors, and the stream of the call. With RUEDA_CPU the tensors are in the CPU's memory.
     rueda_device_stream device{RUEDA_CPU, 0, nullptr};
@@ -50,8 +50,8 @@ struct InFlight {
     /// passed; a negative value means no limit. Returns kRaised if a Python exception is set. Python's signal handlers
     /// run within 100 ms.
     [[nodiscard]] int wait(double timeout_seconds);
-    /// Like wait(), but does not wait for the GPU: blocks until the GPU has got the work of the operation. Makes
-    /// `stream`, a stream of the operation's device, wait for the end of the operation.
+    /// Makes `stream`, a stream of the operation's device, wait for the end of the operation. Blocks until the GPU has
+    /// got the work of the operation, but not until the GPU has done it. Returns the same values as wait().
     [[nodiscard]] int wait_on_stream(void* stream, double timeout_seconds);
     /// Like wait(), but blocks at most for about `seconds`, and runs no signal handlers. Returns true if the operation
     /// has ended.
@@ -83,8 +83,8 @@ private:
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
 };
 
-/// Releases an operation whose handle was dropped. If the operation has not ended, its tensors must stay borrowed. A
-/// later call of this function or of forget_ended() releases the operation.
+/// Takes an operation whose handle was dropped. If it has ended, releases it. Otherwise its tensors must stay borrowed,
+/// and a later call of forget_ended() releases it.
 ///
 /// An operation on a GPU ends only when the GPU has done the operation's work. Until then its tensors stay borrowed, so
 /// no allocator can give their memory to other work. PyTorch's allocator knows nothing of Rueda's stream: it gives

@@ -13,7 +13,7 @@ struct Memory {
     PyObject base;  // PyObject_HEAD
     void* data;
     Py_ssize_t bytes;
-    SharedHandle handle;  // the operation that produced the output; null for memory of allocate()
+    SharedHandle handle;  // the operation whose output this memory is; null if the memory is from allocate()
 };
 
 PyTypeObject* memory_type = nullptr;
@@ -75,7 +75,7 @@ PyObject* allocate(PyObject* /*module*/, PyObject* bytes) {
     void* data = nullptr;
     int status = RUEDA_OK;
     {
-        // the first use of the memory takes long, so this code lets other threads run meanwhile
+        // the first use of the memory takes long; without the GIL, other Python threads can run meanwhile
         const WithoutGil without_gil;
         status = rueda_allocate(wanted, &data);
     }

@@ -17,8 +17,8 @@ using SharedHandle = std::shared_ptr<rueda_handle>;
 /// Returns a new reference to the type Memory; on failure, null with an error set.
 [[nodiscard]] PyObject* make_memory_type();
 
-/// Returns the first `bytes` bytes of the output of a completed operation as a Memory (a new reference; null with an
-/// error set).
+/// Returns a new Memory with the first `bytes` bytes of the output of a completed operation; on failure, null with an
+/// error set.
 [[nodiscard]] PyObject* memory_of_output(const SharedHandle& handle, void* data, std::size_t bytes);
 
 /// Implements allocate(bytes) -> Memory. The memory is shared by the ranks of the host, and zeroed. This memory is

@@ -170,7 +170,7 @@ PyObject* number(PyObject* /*module*/, PyObject* /*unused*/) {
     return PyLong_FromLong(value);
 }
 
-/// It may take a second to look for the GPUs, so other Python threads can run meanwhile.
+/// Releases the GIL, because the search for the GPUs may take a second.
 PyObject* local_device(PyObject* /*module*/, PyObject* /*unused*/) {
     int index = 0;
     int status = RUEDA_OK;
@@ -318,8 +318,8 @@ PyObject* adopt_traceback_handler(PyObject* /*module*/, PyObject* given) {
                                                            : nullptr;
 }
 
-/// Argument: a list of ranks (a list of int). Calls the C function `add`, which makes a process set, and returns the
-/// set's number. Blocks until all ranks that must take part have made this call.
+/// Argument: a list of ranks (a list of int). Makes a process set by `add`, a function of the C interface, and returns
+/// the set's number. Blocks until all ranks that must take part have made this call.
 template <int (*add)(const std::int32_t*, std::size_t, std::int32_t*)>
 PyObject* process_set_add(PyObject* /*module*/, PyObject* given) {
     std::vector<std::int32_t> ranks;
@@ -377,7 +377,7 @@ PyObject* process_set_ranks(PyObject* /*module*/, PyObject* given) {
 }
 
 bool add_type(PyObject* module, const char* name, PyObject* type) {
-    // If PyModule_AddObject succeeds, the module owns this reference.
+    // If PyModule_AddObject succeeds, the module owns the reference to `type`.
     return type != nullptr && PyModule_AddObject(module, name, type) == 0;
 }
 

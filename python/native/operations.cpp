@@ -20,10 +20,10 @@ namespace rueda::python {
 namespace {
 
 using Operation = std::unique_ptr<InFlight>;
-/// The arguments of a call. All are positional, and the package's Python functions always pass all of them.
+/// The arguments of a call. All are positional. Only grouped_reducescatter_async() has an argument that may be missing.
 using Arguments = PyObject* const*;
 
-/// The name and the options of a call. The number of the process set is always the last argument.
+/// The name and the options of a call.
 struct Call {
     const char* name = nullptr;
     rueda_options options = RUEDA_OPTIONS_INIT;
@@ -69,9 +69,9 @@ bool has_arguments(const char* function, Py_ssize_t count, Py_ssize_t expected) 
     return count == expected;
 }
 
-/// A device with a special index. It marks tensors in the CPU's memory that contain the numbers of rows of tensors on a
-/// GPU. If another rank calls the operation with an ordinary tensor of the CPU, the devices of the ranks differ, so the
-/// ranks report a Mismatch. core/operations/requests.cpp uses the same index.
+/// The device of tensors that are in the CPU's memory and contain the numbers of rows of tensors on a GPU. Its index is
+/// special: if another rank calls the operation with an ordinary tensor of the CPU, the devices of the ranks differ,
+/// and the ranks report a Mismatch. core/operations/requests.cpp uses the same index.
 constexpr rueda_device_stream kRowsOfGpu{RUEDA_CPU, std::numeric_limits<std::int32_t>::min(), nullptr};
 
 Operation new_operation(PyObject* name, PyObject* result, bool makes_result) {
@@ -373,8 +373,8 @@ bool read_splits(PyObject* given, std::vector<std::int64_t>& splits) {
     return static_cast<bool>(list);
 }
 
-/// Converts the splits for the C interface, in which NULL means equal splits. An empty list is an error that the C
-/// interface must report, so an empty list does not become NULL.
+/// Converts the splits for the C interface. None becomes NULL, which means equal splits. An empty list must not become
+/// NULL, because the C interface reports it as an error.
 const std::int64_t* rows_of(PyObject* given, const std::vector<std::int64_t>& splits) {
     static constexpr std::int64_t kNone = 0;
     return given == Py_None ? nullptr : splits.empty() ? &kNone : splits.data();
@@ -572,8 +572,8 @@ PyObject* wait_for(Operation join) {
     return nullptr;
 }
 
-/// Returns the join that a signal handler interrupted. If join() is now called with another `average`, returns null
-/// with a Python error set.
+/// Returns the join that a signal handler interrupted, if join() is now called with the same `average`. Otherwise
+/// returns null with a Python error set.
 Operation same_join(Operation join, std::int32_t average) {
     if (join->join_average != average) {
         keep_interrupted_join(std::move(join));

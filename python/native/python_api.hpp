@@ -48,11 +48,12 @@ inline constexpr int kGetBufferSlot = 1;
 
 static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t), "shapes of buffers are given to Rueda as they are");
 
-/// Owns a reference to a Python object. Threads: only on a thread that holds the GIL.
+/// Owns a reference to a Python object. Threads: use it only on a thread that holds the GIL.
 class Ref {
 public:
     Ref() = default;
-    /// Takes ownership of a new reference. The reference may be null if the call that should make it failed.
+    /// Takes ownership of a new reference, which a function of Python returned. The reference may be null, because the
+    /// function may have failed.
     static Ref taken(PyObject* object) { return Ref(object); }
     /// Adds a reference to the object.
     static Ref to(PyObject* object) {

@@ -44,8 +44,7 @@ bool terms_in(PyObject* tuple, rueda_data_terms& terms) {
     return true;
 }
 
-/// Copies the bytes that a function of the C interface returned into a Python bytes object, and frees the original
-/// bytes.
+/// Makes a Python bytes object from bytes that a function of the C interface returned, and frees the original bytes.
 PyObject* take_bytes(char* bytes, std::size_t size) {
     PyObject* const taken = PyBytes_FromStringAndSize(bytes, static_cast<Py_ssize_t>(size));
     rueda_data_free_text(bytes);
@@ -129,7 +128,8 @@ PyObject* vocabulary_state(PyObject* /*module*/, PyObject* capsule) {
     return bytes_from(capsule, rueda_data_vocabulary_state);
 }
 
-/// Arguments: (vocabulary, the unmerged bytes of all ranks). Returns the number of new terms.
+/// Arguments: (vocabulary, the bytes that vocabulary_unmerged() returned on all ranks). Returns the number of new
+/// terms.
 PyObject* vocabulary_merge(PyObject* /*module*/, PyObject* args) {
     PyObject* capsule = nullptr;
     const char* bytes = nullptr;

@@ -15,8 +15,8 @@ namespace rueda::python {
 /// Returns the functions, ended by an entry without a name.
 [[nodiscard]] PyMethodDef* vocabulary_functions();
 
-/// Puts the vocabularies of a list of capsules into `into`. Returns false, with a Python error set, if the list has
-/// another form.
+/// Reads a list of capsules with vocabularies, and stores the vocabularies in `into`. Returns false, with a Python
+/// error set, if the list has another form.
 [[nodiscard]] bool vocabularies_in(PyObject* list, std::vector<rueda_data_vocabulary*>& into);
 
 }  // namespace rueda::python

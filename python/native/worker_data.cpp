@@ -58,7 +58,8 @@ PyObject* data_pin(PyObject* /*module*/, PyObject* args) {
     return capsule;
 }
 
-/// Argument: the capsule. Records that work that is now in the GPU's legacy default stream may use the pinned memory.
+/// Argument: the capsule. Records that the GPU may use the pinned memory until it has done all work that is now in its
+/// legacy default stream.
 PyObject* data_pinned_note_work(PyObject* /*module*/, PyObject* capsule) {
     rueda_data_pinned* const pinned = pinned_in(capsule);
     if (pinned == nullptr || !succeeds([&] { return rueda_data_pinned_note_work(pinned, nullptr); })) {

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 # In seconds: how long the thread blocks on the oldest operation before it checks all other operations.
 _SLICE = 0.0005
-# In seconds: if no operation was started or ended for this time, the thread stops blocking on operations, and sleeps.
+# In seconds: how long the thread still blocks on operations after the last start or end of one. Then it sleeps.
 _HURRY = 0.01
 # In seconds: how long the thread sleeps between two checks after it has stopped blocking. A check takes about 50
 # microseconds.
@@ -61,7 +61,8 @@ class _Watcher:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Lets the thread wake its loops and end. Call it after shutdown(), when all pending operations have ended."""
+        """Ends the thread, which first wakes its event loops. Call this function after shutdown(), when all pending
+        operations have ended."""
         with self._changed:
             thread = self._thread
             self._stopping = True
@@ -82,8 +83,8 @@ class _Watcher:
                     hurries = True
                     hurries_until = time.monotonic() + _HURRY
                 if not pending:
-                    # This thread still holds the lock, so watch() cannot add an operation before this line; after it,
-                    # watch() starts a new thread.
+                    # This thread holds the lock until it returns, so watch() cannot add an operation before the return.
+                    # Later calls of watch() start a new thread.
                     self._thread = None
                     return
                 hurries = hurries or self._stopping
@@ -123,7 +124,7 @@ def _wake_if_ended(awaited: _Awaited) -> bool:
 
 
 def _wake(awaited: _Awaited) -> None:
-    with contextlib.suppress(RuntimeError):  # raised if the loop is closed; no task waits in it then
+    with contextlib.suppress(RuntimeError):  # a closed loop raises this error; no task waits in it
         awaited.loop.call_soon_threadsafe(_set, awaited.future)
 
 
@@ -136,7 +137,8 @@ _watcher = _Watcher()
 
 
 def stop() -> None:
-    """Lets the thread wake its loops and end. Call it after shutdown(), when every pending operation has ended."""
+    """Ends the thread, which first wakes its event loops. Call this function after shutdown(), when every pending
+    operation has ended."""
     _watcher.stop()
 
 

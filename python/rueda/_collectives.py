@@ -302,8 +302,9 @@ def alltoall() -> None:
 
     Args:
         tensor: has at least one dimension. All dimensions but the first, and the dtype, must agree between ranks.
-        splits: the number of rows that go to each rank, in the order of the ranks. Rows after their sum are not sent.
-            The splits may differ between ranks and between steps. None: every rank gets the same number of rows.
+        splits: the number of rows that go to each rank, in the order of the ranks. If the sum of these numbers is less
+            than the number of rows, the last rows are not sent. The splits may differ between ranks and between steps.
+            None: every rank gets the same number of rows.
         out: contiguous and writable memory for the rows from all ranks. It must not overlap ``tensor``.
 
     Returns:
@@ -376,8 +377,8 @@ def join_async(*, average: Literal["all", "active"] = "all") -> Handle[int]:
         last = joined.result()
     """
     joined = _native.join_async(_number_of_average(average))
-    # Until the handle completes, this rank starts no operation, and so no group. When every rank has joined, all ranks
-    # count their unnamed groups from zero.
+    # When every rank has joined, all ranks count their unnamed groups from zero. This rank can set its count to zero
+    # now, because it starts no group until the handle completes.
     forget_job()
     return joined
 

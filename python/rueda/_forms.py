@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Makes the blocking form of an operation from the form that returns a handle.
 
-``help()``, ``inspect.signature()`` and type checkers (by ParamSpec) show the parameters of the ``_async`` form.
+For a blocking form, ``help()``, ``inspect.signature()`` and type checkers (by ParamSpec) show the parameters of the
+``_async`` form.
 """
 
 from __future__ import annotations

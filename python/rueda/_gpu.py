@@ -49,8 +49,8 @@ _here = _Here()
 @contextmanager
 def cuda_stream(stream: Any) -> Iterator[None]:
     """Sets the CUDA stream of this thread's operations within a scope. Outside of such a scope, operations use the
-    default stream. If an array names its own stream (``__cuda_array_interface__``), operations use that stream. If it has
-    DLPack, its library makes the default stream wait for the stream that computes the array.
+    default stream. If an array names its own stream (``__cuda_array_interface__``), operations use that stream. If an
+    array supports DLPack, its library makes the operation's stream wait for the stream that computes the array.
 
     Rueda reads a tensor only after the GPU has done the work that was in this stream before the call. The scope does
     not matter for tensors of PyTorch if ``rueda.torch`` was imported: for these, Rueda uses PyTorch's current stream.
@@ -79,12 +79,13 @@ def address_of_stream(stream: Any) -> int:
     if isinstance(address, ctypes.c_void_p):
         address = address.value or 0
     elif not isinstance(address, int | str | bytes | float) and hasattr(address, "__int__"):
-        address = int(address)  # Numba can use the CUstream of NVIDIA's bindings, which is converted here
+        address = int(address)  # Numba's handle can be a CUstream of NVIDIA's bindings; int() gives its address
     if not isinstance(address, int) or address < 0:
         raise TypeError(
             f"{type(stream).__name__} is no CUDA stream: expected a stream of CuPy, Numba or PyTorch, or its address"
         )
-    # In DLPack and __cuda_array_interface__, 1 stands for the legacy default stream, which is 0 in CUDA.
+    # In DLPack and __cuda_array_interface__, the number 1 stands for the legacy default stream. In CUDA, the number of
+    # this stream is 0.
     return 0 if address == 1 else address
 
 

@@ -18,8 +18,8 @@ _NAMES = 64
 # How many groups without a name were started, for each process set. The key is the set's number. One count for all sets
 # would not do: two members of a set may also belong to different other sets, so their counts would differ.
 _started: dict[int, int] = {}
-# A thread holds this lock from the moment it takes a number until the number is counted. No operation blocks while a
-# thread holds the lock. The lock is reentrant, because a signal handler of this thread may start a group, too.
+# A thread holds this lock from the moment it reads a count until it has increased the count. No operation blocks while
+# a thread holds the lock. The lock is reentrant, because a signal handler of this thread may start a group, too.
 _lock = threading.RLock()
 
 

@@ -139,8 +139,8 @@ _PLACE = (
 
 
 def _show_place() -> None:
-    """In an elastic job, init() learns the rank of this process, and changes environment variables. This function
-    copies these variables to os.environ, which Python filled earlier, when it started."""
+    """In an elastic job, init() learns the rank of this process, and changes environment variables. Python filled
+    os.environ before that, when it started. This function copies the changed variables to os.environ."""
     if _native.is_elastic():
         for name in _PLACE:
             value = _native.environment_value(name)
@@ -174,7 +174,7 @@ def _join(comm: Iterable[int] | object | None, process_sets: list[list[int]]) ->
     return _native.init(ranks or None, process_sets)
 
 
-# For each process of the job, in the order of the job: its rank among the launched processes. None if the job was not
+# The rank of each process of the job among the launched processes, in the order of the job. None if the job was not
 # made from a communicator.
 _members: list[int] | None = None
 
@@ -271,10 +271,10 @@ def _leave() -> None:
     try:
         shutdown()
     except RuedaError:
-        # The interpreter prints this error, but would end with status 0 without this call.
+        # The interpreter prints this error. Without end_with_failure(), it would then end with status 0.
         _native.end_with_failure()
         raise
-    except BaseException as interruption:  # for example Ctrl-C, by which the user wants to end this process
+    except BaseException as interruption:  # for example KeyboardInterrupt after Ctrl-C
         _native.end_with_failure()
         _abort_of(interruption)
         # This rank has aborted the job itself. So a RuedaError here only reports this abort.
@@ -390,8 +390,8 @@ def metrics() -> dict[str, Any]:
 
 
 class busy:  # noqa: N801  (reads as the verb it is)
-    """Says what this rank does within the scope, while it takes part in no operation. Stall reports show this text.
-    Scopes may nest.
+    """Describes what this rank does within the scope. Stall reports show the description. Use this scope for work
+    during which the rank takes part in no operation. Scopes may nest.
 
     Example::
 

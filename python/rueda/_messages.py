@@ -7,8 +7,8 @@ receiver, tag and set arrive in the order of the calls. ``peer`` is always a ran
 the dtype or the number of elements differs, both ranks raise ``Mismatch``. If the other rank has died or shut down, the
 operation raises ``Aborted``.
 
-A send completes when the receiver has received the message. A send of up to 8 KiB may complete earlier: Rueda can store
-the message until the receive is called, if the receiving rank waits for any operation meanwhile. Two ranks may
+A send completes when the receiver has received the message. A send of up to 8 KiB may complete earlier: while the
+receiving rank waits for any operation, Rueda can store the message there until the receive is called. Two ranks may
 therefore both send a small message first and receive afterwards. To do this with larger messages, both ranks must use
 send_async().
 """

@@ -184,7 +184,7 @@ def timeline_scope(name: str, began_ns: int, /) -> None: ...
 def metrics() -> str: ...
 def blocked_seconds() -> float: ...
 
-# Returns the number of the signal by which Rueda takes stacks; 0 if stacks are off.
+# Returns the number of the signal by which Rueda takes the stack of the main thread; 0 if Rueda takes no stacks.
 def stack_signal() -> int: ...
 
 # See rueda_adopt_traceback_handler in rueda.h.
@@ -219,9 +219,9 @@ def grouped_allgather_async(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...
 
-# The functions ...of_rows exchange the numbers of rows of tensors on a GPU. These numbers are in tensors in the CPU's
-# memory. If another rank calls the operation ..._async with the same name and a tensor of the CPU, the devices differ,
-# and all ranks get a Mismatch.
+# The functions ...of_rows exchange the numbers of rows of tensors on a GPU. The numbers are in tensors in the CPU's
+# memory. If another rank calls the corresponding function ..._async with the same name and an ordinary tensor of the
+# CPU, the devices differ, and all ranks get a Mismatch.
 def grouped_allgather_of_rows(
     inputs: list[Any], name: Name, result: FinishGroup[T], process_set: int, /
 ) -> Handle[T]: ...

@@ -102,7 +102,7 @@ def allgather_object(obj: T, name: str | None = None, *, process_set: ProcessSet
         raise pickled.failure
     sizes = [
         abs(int(length)) for length in lengths
-    ]  # the lengths come from other processes; in Python their sum cannot overflow
+    ]  # Python's integers cannot overflow when these lengths from other processes are added
     if len(sizes) != len(process_set.ranks) or sum(sizes) != everything.size:
         raise Internal(
             f"allgather_object: the ranks announced {sizes} bytes, and {everything.size} came: some rank did something else"
@@ -126,7 +126,7 @@ def _named(parameters: Any, prefix: str) -> Iterator[tuple[str, Tensor]]:
         yield from _named(parameters[1], f"{prefix}.{parameters[0]}")
     elif isinstance(parameters, list | tuple) or (
         isinstance(parameters, Iterable)
-        # a string is not searched: it consists of strings, so the search would never end
+        # a string is not searched: its elements are strings, too, so the search would never end
         and not isinstance(parameters, str)
         and not hasattr(parameters, "shape")
         and not has_buffer(parameters)
@@ -239,7 +239,7 @@ def broadcast_parameters(
 def _failure_of(handle: _native.Handle[Any]) -> Exception | None:
     try:
         handle.wait()
-    # an error does not end this loop: all operations must end, because Rueda must not use the tensors after the return
+    # even after an error, the caller must wait for the other operations, because they still use the tensors
     except Exception as failure:
         return failure
     return None

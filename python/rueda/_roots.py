@@ -104,8 +104,9 @@ def scatter() -> None:
     Args:
         tensor: on the root, the rows to send. On other ranks, only its dtype and the shape of a row matter, so
             ``np.empty((0, 3))`` is enough. The dtype and all dimensions except the first must be the same on all ranks.
-        splits: on the root, the number of rows that go to each rank, in the order of the ranks. Rows after their sum
-            are not sent. None: every rank gets the same number of rows. The splits of other ranks are not used.
+        splits: on the root, the number of rows that go to each rank, in the order of the ranks. If the sum of these
+            numbers is less than the number of rows, the last rows are not sent. None: every rank gets the same number
+            of rows. The splits of other ranks are not used.
         root_rank: the rank that sends the rows. It must be the same on every rank.
         out: contiguous and writable memory for this rank's rows. It must not overlap ``tensor``.
 

@@ -31,7 +31,8 @@ def sparse_allreduce_async(
     *,
     process_set: ProcessSet = global_process_set,
 ) -> Handle[tuple[Array, Array]]:
-    """Starts a sparse_allreduce() and returns a handle at once. The thread that asks for the result adds the values.
+    """Starts a sparse_allreduce() and returns a handle at once. The values are added when the program asks for the
+    result, on the thread that asks.
 
     Example::
 

@@ -60,8 +60,8 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
 
 
 def adapt(tensor: Tensor, writable: bool) -> TensorView:
-    """Makes a view of an object that has no plain buffer of a supported type. If this is impossible, raises an error
-    that says why.
+    """Makes a view of a tensor for which the buffer protocol is not enough, for example of a bfloat16 array. If no view
+    can be made, raises an error that says why.
     """
     loaded = sys.modules.get("numpy")
     if loaded is not None and isinstance(tensor, loaded.ndarray | loaded.generic):
@@ -106,15 +106,15 @@ def _view_of_array(array: Any, writable: bool) -> TensorView:
             )
         array = numpy().ascontiguousarray(array)
     if not array.shape:
-        # Without this conversion, the address would belong to a temporary array.
+        # Converts a NumPy scalar to an array. The address of a scalar itself would belong to a temporary array.
         array = numpy().asarray(array)
     address = array.__array_interface__["data"][0]
     return TensorView(address, array.shape, DType[name], array, writable)
 
 
 def _view_of_dlpack(tensor: Any, writable: bool) -> TensorView:
-    # The owner of the memory makes this stream wait until its own work has written the memory. For memory of the CPU,
-    # `stream` is None.
+    # __dlpack__() makes this stream wait for the work that writes the tensor's memory. For memory of the CPU, `stream`
+    # is None.
     stream = stream_for_dlpack(tensor)
     options = {} if stream is None else {"stream": stream}
     try:

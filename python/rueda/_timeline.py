@@ -17,8 +17,8 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
     """Starts to write a timeline of the operations of all ranks. All ranks should call this function. The lowest rank
     of each host writes the file.
 
-    The timeline shows the operations that start from now on. If there is already a timeline with this file, nothing
-    changes. A timeline with another file ends.
+    The timeline shows the operations that start from now on. If a timeline with the same file is running, nothing
+    changes. If a timeline with another file is running, this call ends that timeline.
 
     Args:
         file_path: the file to write, the same on all ranks. It has the JSON format of Chrome's traces. If the file
@@ -42,7 +42,7 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
 
 def stop_timeline() -> None:
     """Ends the timeline. When this function returns on the lowest rank of a host, the host's file is complete. Without
-    a timeline, it does nothing. shutdown() also ends the timeline.
+    a timeline, this function does nothing. shutdown() also ends the timeline.
 
     Raises:
         NotInitialized: before init().

@@ -22,8 +22,8 @@ _descriptor: int | None = None
 
 
 def offer() -> None:
-    """Lets the native library use the tracebacks. Call it after each init. If there is no signal for stacks, or no
-    memory for the file, reports show only native frames.
+    """Lets the native library write Python tracebacks into stall reports. Call this function after each init. If there
+    is no signal for stacks, or no memory for the file, the reports show only native frames.
     """
     global _descriptor
     number = _native.stack_signal()
@@ -31,8 +31,8 @@ def offer() -> None:
         return
     with contextlib.suppress(RuedaError, OSError, RuntimeError, ValueError):
         if _descriptor is None:
-            # Registering replaces no other handler: the native library uses a signal only if it had no handler
-            # before.
+            # faulthandler.register() replaces no handler of the program: the native library uses only a signal that
+            # had no handler before.
             descriptor = os.memfd_create("rueda-traceback")
             faulthandler.register(number, file=descriptor, all_threads=False, chain=False)
             _descriptor = descriptor

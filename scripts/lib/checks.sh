@@ -91,8 +91,8 @@ build_and_tests_of() {
     run_tests ci "g++: tests of $*" build/ci --label-regex "^($pattern)\$"
 }
 
-# check_with_clang_tidy [OPTION]…: checks all sources. The options are those of run_clang_tidy.py. Like ccache's cache,
-# the cache of clean sources is outside of the tree, so all clones share it.
+# check_with_clang_tidy [OPTION]…: checks all sources. The options are those of run_clang_tidy.py, which remembers
+# clean sources in a cache. The cache is outside of the tree, so all clones share it.
 check_with_clang_tidy() {
     local cache=${XDG_CACHE_HOME:-$HOME/.cache}/rueda/clang-tidy
     configure tidy &&
@@ -100,9 +100,9 @@ check_with_clang_tidy() {
             base ops collectives core training data launcher
 }
 
-# On some kernels a program may be loaded where ThreadSanitizer needs to map its shadow memory. Without address
-# randomisation this cannot happen. Some containers do not allow turning randomisation off, but in most of them the
-# problem does not occur.
+# Prints the command that runs a program without address randomisation, or nothing if that is not allowed. With
+# randomisation, some kernels may load a program where ThreadSanitizer needs to map its shadow memory. Some containers
+# do not allow turning randomisation off, but in most of them the problem does not occur.
 no_randomisation() {
     ! setarch --addr-no-randomize true 2>/dev/null || echo setarch --addr-no-randomize
 }
@@ -110,9 +110,9 @@ no_randomisation() {
 sanitizer_runs() {
     export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-    # Builds only the programs that are run, which takes half as long as building all programs.
-    # scripts/long.d/sanitizers builds everything with clang. It also runs the conformance suite, the tests with
-    # processes as ranks, and the tests over MPI, which take many minutes.
+    # Builds only the programs that the tests below run, which takes half as long as building all programs. The stage
+    # scripts/long.d/sanitizers builds all programs. It also runs tests that take many minutes: the conformance suite,
+    # the tests with processes as ranks, and the tests over MPI.
     local rooms=(tests/{base,ops,collectives,core,data}/all rueda_config_doc)
     if build_preset asan "clang, address and undefined behaviour" --target "${rooms[@]}" fuzzers; then
         run_tests asan "address and undefined behaviour: tests of the rooms" build/asan --label-regex "$kRooms" \
@@ -120,8 +120,9 @@ sanitizer_runs() {
     fi
     if build_preset tsan "clang, threads" --target "${rooms[@]}"; then
         ctest_under=$(no_randomisation)
-        # Leaves out tests with one thread, and tests with processes as ranks, because ThreadSanitizer cannot see how two
-        # threads synchronise through another process. The conformance suite runs in scripts/long.d/sanitizers.
+        # Leaves out tests with one thread. Also leaves out tests with processes as ranks: threads may synchronise
+        # through another process there, which ThreadSanitizer cannot see. The conformance suite runs in
+        # scripts/long.d/sanitizers.
         run_tests tsan "threads: tests of the rooms" build/tsan --label-regex "$kRooms" \
             --label-exclude '^(unit|processes|conformance|extended)$'
         ctest_under=

@@ -50,7 +50,7 @@ extract_digits() { # folder of the package
         gzip --test "$file" && mv "$file" "$kDigits"
 }
 
-# Puts the data at the path kDigits. Fails if no source is available.
+# Puts the data into the file $kDigits. Fails if the data cannot be obtained in any way.
 ensure_digits() {
     local installed
     if [[ -s $kDigits ]]; then

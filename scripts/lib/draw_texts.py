@@ -38,7 +38,7 @@ LIST_ITEM = re.compile(r"\s*([-*]|\d+\.)\s+")
 FOR_TOOLS = re.compile(
     r"SPDX-|NOLINT|clang-format|shellcheck|noqa|type: ignore|pragma:|^!|ruff:|mypy:|-\*- coding", re.IGNORECASE
 )
-# The pattern first matches literals, because "//" inside a string or character literal begins no comment.
+# The pattern matches string and character literals first, so that "//" inside a literal does not count as a comment.
 CPP_TOKEN = re.compile(
     r"""(?P<literal>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
     r"""|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)""",

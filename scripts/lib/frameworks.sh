@@ -10,8 +10,8 @@ readonly kFrameworksTitle="Accelerate, Transformers, Lightning"
 # if the download takes longer, the script behaves as without a network
 readonly kFrameworksSeconds=300
 
-# Prints everything on which an installation depends. A copy of this text is stored in each installation, to find out
-# whether it is up to date.
+# Prints what an installation is made from. Each installation contains a copy of this text. If the text has changed
+# since then, the installation is out of date.
 frameworks_recipe() { cat scripts/frameworks.txt scripts/frameworks-needs.txt "$kPyTorch/installed"; }
 
 are_frameworks_there() {

@@ -244,23 +244,24 @@ gpu_step() {
     } >>"$outputs/all.md"
 }
 
-# The lines in the log that say how process set 0, which has all ranks, moves tensors.
+# Patterns of the log lines that say how tensors are moved. Process set 0 has all ranks.
 readonly kByNccl='process set 0 moves tensors on GPUs by NCCL'
 readonly kByIpc='process set 0 moves batches of [0-9]+ bytes and more on GPUs through GPU memory that the ranks share \(CUDA IPC\)'
 
-# way_step NAME WAY COMMAND…: runs a command that logs how tensors move. If NCCL or CUDA IPC cannot be used, Rueda moves
-# the tensors in another way, and the command succeeds. The step then fails: it passes only if the log has the line WAY (a
-# regular expression), and if the ranks did not find out later that they cannot share GPU memory.
+# way_step NAME WAY COMMAND…: runs a command, and checks in its log how tensors moved. WAY is a regular expression for
+# the expected line. Without this line the step fails, even if the command succeeds: if NCCL or CUDA IPC cannot be used,
+# Rueda moves the tensors in another way. The step also fails if the ranks found out later that they cannot share GPU
+# memory.
 way_step() {
     local wanted_way=$2 # for gpu_step
     gpu_step "$1" 30 "${@:3}"
 }
 
-# shared_nccl_step NAME COMMAND…: runs two ranks on one GPU with NCCL's experimental setting for this. The program also
-# has operations that NCCL does not have, so RUEDA_GPU_PATH cannot force the use of NCCL. Instead, the step looks for
-# the line in the log which says that NCCL is used. If the last word is "dies", a rank kills itself, so the job fails.
-# The step then passes if rank 0 can still use its GPU. Without NCCL, or with NCCL before 2.30, Rueda uses another way
-# and logs this. The step then counts as skipped.
+# shared_nccl_step NAME COMMAND…: runs two ranks that share a GPU, with NCCL's experimental setting for this case. The
+# step passes only if the log says that NCCL was used. (RUEDA_GPU_PATH cannot force the use of NCCL, because the program
+# also has operations that NCCL does not have.) If the last word of the command is "dies", a rank kills itself, so the
+# job fails. Rank 0 must then still be able to use its GPU. Without NCCL, or with NCCL before 2.30, Rueda logs that it
+# moves the tensors in another way. The step then counts as skipped.
 shared_nccl_step() {
     # shellcheck disable=SC2016  # the inner bash expands the variables
     gpu_step "$1" 30 env NCCL_MULTI_RANK_GPU_ENABLE=1 bash -c \
@@ -274,7 +275,7 @@ shared_nccl_step() {
         grep "NCCL_MULTI_RANK_GPU_ENABLE=1 allows this" <<<"$out"' - "${@:2}"
 }
 
-# The commands of all steps. The checks come first, and those that take the longest last.
+# Runs all steps: the checks first, and the steps that take the longest last.
 all_gpu_steps() {
     local run=("${path[ruedarun]}" --no-mpi) shared=(--share-gpu -x CUDA_VISIBLE_DEVICES=0) sanitizer
     gpu_step doctor 20 "${path[rueda]}" doctor -np 1

@@ -2,15 +2,17 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # shellcheck shell=bash
 # Installs the newest PyTorch of PyPI into a virtual environment under build/. The wheel is for CUDA, but it is
-# installed without the CUDA packages (2.5 GB). Small libraries that return "no device" replace them. The download has
-# 560 MB and is kept; the installation has 1.5 GB. Needs lib/steps.sh, lib/results.sh and a C compiler.
+# installed without the CUDA packages (2.5 GB). In their place, lib/cuda_stand_ins.py makes small libraries, whose
+# functions return "no device". The download has 560 MB and is kept; the installation has 1.5 GB. Needs lib/steps.sh,
+# lib/results.sh and a C compiler.
 
 readonly kPyTorch=build/pytorch
-# if the network is slower than 600 kB/s, the script behaves as without a network
+# The limit for a call of pip, in seconds. If the network is slower than 600 kB/s, the download takes longer. The script
+# then behaves as without a network.
 readonly kPyTorchSeconds=900
 
-# Prints everything on which an installation depends. A copy of this text is stored in each installation, to find out
-# whether it is up to date.
+# Prints what an installation is made from. Each installation contains a copy of this text. If the text has changed
+# since then, the installation is out of date.
 pytorch_recipe() { cat scripts/pytorch.txt scripts/pytorch-needs.txt scripts/lib/cuda_stand_ins.py && python3 --version; }
 
 is_pytorch_there() {
@@ -53,8 +55,8 @@ install_pytorch() {
         mv "$kPyTorch/installed.new" "$kPyTorch/installed"
 }
 
-# Without a network, the tests use an older PyTorch or run without it. If the download succeeds, the installation must
-# work.
+# If PyTorch cannot be downloaded, the tests use an older PyTorch or run without it. If it was downloaded but cannot be
+# installed, this counts as a failure.
 ensure_pytorch() {
     local title="PyTorch: the newest of PyPI, without its CUDA packages" begin=$SECONDS
     if is_pytorch_there; then

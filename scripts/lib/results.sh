@@ -16,8 +16,8 @@ skip() { # title reason
     print_step "  $1" 0 "skipped: $2"
 }
 
-# count_failure NAME: counts one failure for a failed step. If the step has tests, counts nothing, because the tests are
-# counted one by one.
+# count_failure NAME: counts one failure for a failed step. Counts nothing if tests of the step failed, because these
+# tests are counted one by one.
 count_failure() {
     local failed=0
     read -r _ failed _ < <(python3 scripts/lib/test_results.py counts "$kResults/$1"*.xml 2>/dev/null) || failed=0
@@ -45,7 +45,7 @@ run_tests() {
         --timeout 300 --output-junit "$PWD/$kResults/$name.xml" "$@" || count_failure "$name"
 }
 
-# Prints the last line, and exits with the corresponding status.
+# Prints the results of the script in one line. Ends the script with an error if a test or a step failed.
 finish() {
     [[ $dry_run == no ]] || exit "$kOk"
     local line

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Runs clang-tidy over the sources of the given rooms (folders of the source tree). Skips what was clean before and has
-not changed.
+"""Runs clang-tidy over the sources of the given rooms (folders of the source tree). Skips sources that were clean in an
+earlier run and have not changed since.
 
-clang-tidy spends most of its time on headers. So a run checks several sources at once: a unit that includes them all,
-like a unit of a unity build. If the sources of a unit cannot be compiled together, each of them is checked by itself.
+clang-tidy spends most of its time on headers. So one run of clang-tidy checks a unit: a file that includes several
+sources, as in a unity build. If the sources of a unit cannot be compiled together, each of them is checked by itself.
 
-A unit's key is computed from its preprocessed text, its command, and .clang-tidy, without the path of the source tree.
-So another clone of the same sources finds the same keys. For each clean unit, the cache folder has an empty file whose
-name is the key.
+For each clean unit, the cache folder has an empty file. The name of this file is a key, which is computed from the
+unit's preprocessed text, its command, and .clang-tidy. The key does not depend on the path of the source tree, so
+another clone of the same sources finds the same keys.
 """
 
 import argparse
@@ -133,8 +133,7 @@ class Checker:
             key = self.cache / self.key_of(unit, source)
             if key.exists():
                 return "clean before", len(unit.sources), ""
-            # If a unit consists of several sources, the checked file includes them. The check that is left out here
-            # would report each of these includes.
+            # bugprone-suspicious-include is switched off, because it would report each source that a unit includes.
             checks = ",".join(filter(None, [self.checks, "-bugprone-suspicious-include"]))
             configuration = f"--config-file={pathlib.Path('.clang-tidy').resolve()}"
             run = subprocess.run(

@@ -14,14 +14,14 @@ readonly kWheelTools=$kWheel/tools
 readonly kWheelSources=$kWheel/sources
 readonly kWheelPrefix=$kWheel/prefix
 
-# strictly COMMAND…: runs a function of this file in a separate shell that ends at the first command that fails. (If a
-# shell tests the status of a function, the function continues after a failed command.)
+# strictly COMMAND…: runs a function of this file in a separate shell that ends at the first command that fails. Without
+# it, a function whose status the caller tests would continue after a failed command.
 strictly() {
     bash -euo pipefail -c '. scripts/lib/steps.sh; . scripts/lib/wheel.sh; "$@"' - "$@"
 }
 
-# Prints everything on which an installation of the tools depends. A copy of this text is stored in each installation,
-# to find out whether it is up to date.
+# Prints what an installation of the tools is made from. Each installation contains a copy of this text. If the text has
+# changed since then, the installation is out of date.
 wheel_tools_recipe() {
     cat scripts/wheel-tools.txt && python3 --version && echo "$kGlibc" && declare -f write_compiler install_wheel_tools
 }
@@ -30,9 +30,11 @@ are_wheel_tools_there() {
     [[ -x $kWheelTools/bin/c++ ]] && wheel_tools_recipe | cmp --quiet - "$kWheelTools/installed"
 }
 
-# The compiler is one program for all languages, in a Python package. CMake and configure need one program for each
-# language. Debian's Python headers include a header from the folder /usr/include. This folder also contains the headers
-# of Debian's glibc, which must not be used. So a symbolic link makes only the needed header visible.
+# Writes a program that starts the compiler for one language. The compiler itself (zig, from a Python package) is one
+# program for all languages, but CMake and configure need one program for each language.
+#
+# Debian's Python headers include a header below /usr/include. This folder also contains the headers of Debian's glibc,
+# which must not be used. So the compiler sees only a subfolder, through a symbolic link in $kWheelTools/headers.
 write_compiler() { # name zig
     cat >"$kWheelTools/bin/$1" <<TEXT
 #!/bin/sh
@@ -116,8 +118,8 @@ TEXT
     chmod +x "$root/mpicc"
 }
 
-# UCX is only unpacked, too. The plugin uses functions of libucp and libucs; the program that loads the plugin must have
-# them on its machine.
+# UCX is only unpacked and not installed, like MPICH. The plugin for UCX uses the libraries libucp and libucs. The wheel
+# does not contain them, so they must be on the machine where the plugin is loaded.
 unpack_ucx() {
     local root=$kWheelSources/ucx
     unpack_packages "$root" libucx0 libucx-dev
@@ -131,9 +133,9 @@ Libs: -L$root/usr/lib/x86_64-linux-gnu -lucp -lucs
 TEXT
 }
 
-# with_wheel_compiler COMMAND…: runs a command in an environment that has only this compiler and the static libraries,
-# and no libraries of this machine. Each clone has its own copy of the compiler, so ccache identifies the compiler by
-# its version.
+# with_wheel_compiler COMMAND…: runs a command in an environment that has only the wheel's compiler and the static
+# libraries, and no libraries of this machine. Each clone has its own copy of the compiler. So that clones can share
+# ccache's cache, ccache identifies the compiler by its version.
 with_wheel_compiler() {
     env CC="$kWheelTools/bin/cc" CXX="$kWheelTools/bin/c++" CCACHE_COMPILERTYPE=clang \
         CCACHE_COMPILERCHECK="string:$(grep ziglang "$kRoot/scripts/wheel-tools.txt") for glibc $kGlibc" \
@@ -183,7 +185,8 @@ are_wheel_libraries_there() {
         $kWheelPrefix/built -nt scripts/lib/wheel.sh ]]
 }
 
-# The alphabetical order is correct here: each library comes after the libraries that it needs.
+# The libraries are built in the order of wheel-sources.txt, which is alphabetical. Each library comes after those that
+# it needs.
 build_wheel_libraries() {
     local package
     rm -rf "$kWheelPrefix"
@@ -194,8 +197,8 @@ build_wheel_libraries() {
     touch "$kWheelPrefix/built"
 }
 
-# Builds build/wheel/linux/rueda-*-linux_x86_64.whl. nvcc would use the wheel's compiler for the host code, but nvcc
-# does not accept this compiler's C++ standard library. So clang compiles the device kernels.
+# Builds build/wheel/linux/rueda-*-linux_x86_64.whl. clang compiles the device kernels, because nvcc cannot be used: it
+# would need the wheel's compiler for the host code, but does not accept this compiler's C++ standard library.
 build_plain_wheel() {
     rm -rf "$kWheel/linux" "$kWheel"/rueda-*.whl
     with_wheel_compiler "$kWheelTools/bin/python" -m pip --disable-pip-version-check wheel . --verbose --no-deps \
@@ -205,10 +208,10 @@ build_plain_wheel() {
         -C cmake.define.RUEDA_MPICH_COMPILER="$kWheelSources/mpich/mpicc"
 }
 
-# Adds to the wheel the licences of the libraries that are linked into it, and a second copy of the plugin for MPICH. On
-# Debian and Ubuntu, MPICH's library has the name libmpich.so.12. On other systems, the libraries of MPICH, Intel MPI
-# and MVAPICH have the name libmpi.so.12. Each copy of the plugin is for one of these names. librueda.so first tries the
-# copy in its own folder, then the copy in the folder rueda.
+# Adds two things to the wheel: the licences of the libraries that are linked into it, and a second copy of the plugin
+# for MPICH. Each copy of the plugin needs MPICH's library under another name: libmpich.so.12 on Debian and Ubuntu, and
+# libmpi.so.12 on other systems. (Intel MPI and MVAPICH also have libmpi.so.12.) librueda.so first tries the copy in its
+# own folder, then the copy in the folder rueda.
 complete_wheel() {
     local unpacked=$kWheel/unpacked library
     local -a trees

@@ -68,7 +68,7 @@ DeviceRequest request(int local_rank, int local_size, int gpus_per_rank = 0, boo
     return {local_rank, local_size, gpus_per_rank, share, "a"};
 }
 
-/// Returns the devices of all ranks of a host; -1 for an error.
+/// Returns the device of each rank of a host, or -1 for a rank that gets an error.
 std::vector<int> devices(int ranks, const VisibleGpus& visible, int gpus_per_rank = 0, bool share = false) {
     std::vector<int> found;
     for (int rank = 0; rank < ranks; ++rank) {

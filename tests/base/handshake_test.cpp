@@ -203,7 +203,7 @@ TEST_CASE("any changed bit of a message is noticed", "[unit]") {
         text[at] = static_cast<char>(text[at] ^ 0x10);
         return text;
     };
-    // a changed nonce is noticed later: the answer to it is wrong
+    // a changed nonce is noticed only later, because the answer to the changed nonce is wrong
     for (std::size_t i = 0; i < messages.opening.size(); ++i) {
         Handshake one = connecting();
         Handshake other = accepting();
@@ -245,7 +245,7 @@ TEST_CASE("a side does not accept its own messages", "[unit]") {
     const std::string opening = one.take_output();
     check_refused(one, opening + std::string(Handshake::kProofBytes, '\0'), "of the wrong side");
 
-    // The attacker sends the accepting side's own proof back to it, with the same nonce.
+    // The attacker sends the accepting side's proof back to the accepting side, with the same nonce.
     Handshake other = accepting();
     REQUIRE(other.receive(opening).is_ok());
     const std::string answer = other.take_output();

@@ -37,7 +37,7 @@ TimelineHeader header_of_part(std::int32_t host_index) {
     return header;
 }
 
-/// Returns an operation of rank `rank`, alone in its batch.
+/// Returns an operation of rank `rank`. It is the only operation in its batch.
 TimelineOperation operation_of(std::int32_t rank, std::uint32_t batch, std::int64_t announced_ns,
                                std::int64_t ended_ns) {
     TimelineOperation made;

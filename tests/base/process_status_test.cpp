@@ -58,7 +58,7 @@ TEST_CASE("the status of real processes") {
     REQUIRE(own);
     CHECK(own->state == 'R');
     CHECK(own->threads >= 1);
-    // /proc/uptime is a second source for the time since the machine booted, so the test can compare both.
+    // `start_time` is counted from the boot of the machine, so it cannot be later than the time in /proc/uptime.
     double uptime = 0;
     std::ifstream("/proc/uptime") >> uptime;
     CHECK(static_cast<double>(own->start_time) <= uptime * static_cast<double>(sysconf(_SC_CLK_TCK)));

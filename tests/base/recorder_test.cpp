@@ -236,9 +236,8 @@ TEST_CASE("the ring keeps the newest operations", "[recorder]") {
     CHECK(operations.back().ordinal == RankRecorder::kOperations + kMore);
     CHECK(recorder.read(3).front().ordinal == RankRecorder::kOperations + kMore - 2);
 
-    // An old operation ends after a newer operation has overwritten its record in the ring. The end must not change the
-    // newer operation's record.
-    // `successor` is the newer operation. It uses the same record as operation 2.
+    // Operation 2 ends after a newer operation (`successor`) has overwritten its record in the ring. The end of
+    // operation 2 must not change the record, which now belongs to the newer operation.
     const std::uint64_t successor = RankRecorder::kOperations + 2;
     recorder.writer.start(2, ticks_now(), 5);
     recorder.writer.end(2, ticks_now(), ErrorCode::ok);
@@ -297,7 +296,7 @@ TEST_CASE("threads of a rank record at the same time", "[recorder]") {
                 const std::uint64_t ordinal = thread * 1000 + i;
                 static_cast<void>(recorder.writer.announce({.ordinal = ordinal, .bytes = ordinal * 7}));
                 const std::uint64_t name = recorder.writer.note_name(static_cast<std::int32_t>(thread), "a name");
-                too_large += name > 2000 ? 1U : 0U;  // 0 means that another thread wrote a name at the same time
+                too_large += name > 2000 ? 1U : 0U;  // `name` is 0 if another thread wrote a name at this time
             }
         });
     }
@@ -514,7 +513,7 @@ TEST_CASE("a file has sends and receives in a list of their own", "[recorder]") 
     message.status = static_cast<std::uint8_t>(ErrorCode::aborted);
     recording.operations.push_back(message);
     recording.counters.messages = 2;
-    Recording with_parts = recording;  // has a record of kind kPart, which the file must leave out
+    Recording with_parts = recording;  // the file must leave out its record of kind kPart
     with_parts.operations.insert(with_parts.operations.begin(), with_parts.operations.front());
     with_parts.operations.front().kind = RecordKind::kPart;
     CHECK(format_recording(with_parts) == format_recording(recording));

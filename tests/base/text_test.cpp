@@ -67,7 +67,7 @@ TEST_CASE("a shortened text ends with an ellipsis and is cut between characters"
     CHECK(shortened("0123456789", 2) == "01");
     CHECK(shortened("0123456789", 0).empty());
     CHECK(shortened("", 5).empty());
-    CHECK(shortened("aüüüü", 8) == "aüü…");  // 9 bytes; the cut after the fifth byte keeps whole characters
+    CHECK(shortened("aüüüü", 8) == "aüü…");  // of 9 bytes, 5 are kept (whole characters); "…" has 3 bytes
     CHECK(shortened("üüüü", 7) == "üü…");
     CHECK(shortened("üüüü", 6) == "ü…");
     CHECK(shortened("\x80\x80\x80\x80\x80", 4) == "…");  // continuation bytes without a first byte

@@ -90,7 +90,7 @@ TEST_CASE("an operation is negotiated until the last rank announces it", "[timel
         CHECK(end_of(only(events, one.rank, "QUEUE")) == *record.started_ns);
         CHECK(begin_of(only(events, one.rank, "EXECUTE")) == *record.started_ns);
         CHECK(end_of(only(events, one.rank, "EXECUTE")) == *record.ended_ns);
-        // Each waiting rank has one event in the row of the name, and one in the row of all waits.
+        // Each waiting rank has two such events: in the row of the tensor's name, and in the row of all waits.
         CHECK(find(events, one.rank, "waiting for rank 1").size() == (one.rank == 1 ? 0 : 2));
     }
     CHECK(find(events, 1, "waiting for rank 0").empty());
@@ -357,7 +357,8 @@ TEST_CASE("groups are released when they are complete, old, repeated or too many
     ready.clear();
 
     TimelineOperation early = operation(0, "first use", 1, 2, 3);
-    // A name may be used several times. Without a batch, the key does not tell to which use an operation belongs.
+    // A name may be used several times. If a record does not name its batch, its key does not tell to which use of the
+    // name the operation belongs.
     early.record.batch.reset();
     groups.add(early, 2, 1, ready);
     groups.add(early, 2, 1, ready);

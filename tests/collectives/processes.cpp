@@ -47,7 +47,7 @@ Child start(const std::function<std::string(int)>& body, int rank) {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
         throw std::runtime_error("pipe2 failed");
     }
-    // Without this flush, every child would write the contents of these buffers once more.
+    // A forked child inherits the contents of the output buffers. Without this flush, it would write them once more.
     std::cout.flush();
     std::fflush(nullptr);
     Child child{::fork(), base::UniqueFd(ends[0])};

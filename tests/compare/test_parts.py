@@ -51,7 +51,7 @@ class Gradients(unittest.TestCase):
 
 
 class Installation(unittest.TestCase):
-    """The virtual environments and pip are imitated: only `status` says whether pip succeeds."""
+    """The virtual environments and pip are imitated. pip succeeds if `status` is 0."""
 
     def install(self, status):
         def run(argv, **_):

@@ -87,7 +87,7 @@ bool are_on_one_host(Client& client) {
 /// Checks the bits of the result on one host, where each rank combines one part of the tensor.
 void tree_of_one_host(Client& client) {
     if (!are_on_one_host(client)) {
-        return;  // tests/python/test_adasum_properties.py, which knows the ranks of each host, tests several hosts
+        return;  // test_adasum_properties.py tests several hosts, because it knows the ranks of each host
     }
     std::uint32_t salt = 0;
     for (const DType dtype : kFloats) {

@@ -135,7 +135,7 @@ Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, M
     Status status = form == Form::blocks ? runtime_->run(*set_, name, request, pending->completion())
                                          : runtime_->start(*set_, name, request, pending->completion());
     if (!status.is_ok() || form == Form::blocks) {
-        // the runtime will not complete it: it was refused, or the blocking call has ended it
+        // the runtime will not complete `pending`: the operation was refused, or the blocking call has ended it
         pending->take_as_ended();
     }
     RUEDA_RETURN_IF_FAILED(status);

@@ -153,7 +153,7 @@ double expected_value(DType dtype, const Reduce& reduce, int size, std::size_t i
 }
 
 /// The allowed relative error. For floats of 8 and 16 bits, it is half a unit in the last place. For float32 and
-/// float64 it is twice as large: their results are computed in the type itself, and so are rounded once more.
+/// float64 it is twice as large, because the computation in the type itself adds one rounding.
 double tolerance(DType dtype) {
     switch (dtype) {
         case DType::float16:
@@ -173,10 +173,10 @@ double tolerance(DType dtype) {
     }
 }
 
-/// The largest absolute value that one rank adds to a sum. The allowed error depends on it. It is 0 if no intermediate
-/// result is rounded. This is true for operations other than sums and averages. It is also true for sums of 8-bit
-/// floats over up to eight ranks without factors, because all integers up to 8 are exact. For these sums, a larger
-/// allowed error would hide that a rank is missing.
+/// Returns the largest absolute value that one rank adds to a sum. The allowed error depends on this value. Returns 0
+/// if no intermediate result is rounded: for operations other than sums and averages, and for sums of 8-bit floats over
+/// up to eight ranks without factors. Such a sum of 8-bit floats is exact, because all integers up to 8 are exact. A
+/// larger allowed error would hide that a rank is missing.
 double largest_share(DType dtype, const Reduce& reduce, int ranks) {
     const double largest_input = ops::is_float8(dtype) ? 1 : 4;
     if (ops::is_float8(dtype) && ranks <= 8 && reduce.op == ReduceOp::sum && reduce.prescale == 1 &&

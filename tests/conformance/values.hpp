@@ -38,8 +38,8 @@ void set_element(const Tensor& tensor, std::size_t index, std::int64_t value);
 
 void fill_input(const Tensor& tensor, ReduceOp op, int rank, int salt);
 
-/// Throws RankCheckFailed if an element differs from the operation's definition for the inputs of fill_input. The
-/// expected values are computed one by one in integers and double.
+/// Throws RankCheckFailed if an element of `result` is not the correct result for the inputs that fill_input() writes.
+/// The expected values are computed one by one in integers and double.
 void check_allreduce(const Tensor& result, const Reduce& reduce, Among among, int salt, const std::string& what);
 /// Checks a part of a reduction like check_allreduce(). Element 0 of `result` belongs to element `first` of the inputs.
 void check_reduction(const Tensor& result, std::size_t first, const Reduce& reduce, Among among, int salt,

@@ -99,7 +99,7 @@ private:
     std::vector<Buffer> buffers_;
     Tensor result_;  ///< memory for the result, unless Rueda allocates it
     PendingPointer pending_;
-    PendingPointer sent_;  ///< the send, if the work is a message; `pending_` is then the receive
+    PendingPointer sent_;  ///< the pending send, if the work is a message; `pending_` is then the pending receive
 };
 
 /// Computes the result from the inputs in wider arithmetic. Throws RankCheckFailed if rounding cannot explain the

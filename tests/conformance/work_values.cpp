@@ -238,8 +238,8 @@ private:
                         std::fabs(product) * (is_coarse ? 1.3L : 1.1L) * (n * step + roundings * narrow.relative) +
                             roundings * narrow.least * 8};
             default:
-                // docs/compression.md derives this bound with the sum of the magnitudes of the partial results. This
-                // function uses `magnitudes` instead, the sum of the magnitudes of the inputs. It is at least as large.
+                // docs/compression.md derives this bound from the sum of the magnitudes of the partial results. The sum
+                // of the magnitudes of the inputs (`magnitudes`), which this function uses, is at least as large.
                 return {
                     sum * scale,
                     std::fabs(scale) * magnitudes *

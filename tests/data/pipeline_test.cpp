@@ -448,7 +448,8 @@ TEST_CASE("All threads parse for a fast consumer, and all sleep while a slow one
     int most_inside = 0;
     std::int64_t begun = 0;
     bool slow = false;
-    // Each call waits until all threads are in a call, at most 10 s. The last thread that arrives wakes the others.
+    // Each call of this function waits until all threads are in the function at the same time, but for 10 s at most.
+    // The last thread that arrives wakes the other threads.
     options.maps = {[&](Batch& /*batch*/) {
         std::unique_lock lock(mutex);
         ++begun;

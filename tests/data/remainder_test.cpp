@@ -15,7 +15,8 @@ using namespace rueda::data;
 using namespace rueda::data::test;
 using Catch::Contains;
 
-/// Returns options for sources in memory with these numbers of lines. Each line has a number and its square.
+/// Returns options for sources in memory, one for each of `lengths`, which has their numbers of lines. Each line has a
+/// number and its square.
 PipelineOptions squares(const std::vector<int>& lengths, std::int64_t batch, Remainder remainder) {
     PipelineOptions options{
         .sources = {}, .format = Csv{.columns = {{"n", DType::int64}, {"square"}}, .header = false}, .batch = batch};
@@ -222,7 +223,7 @@ TEST_CASE("A growing vocabulary counts no padding", "[unit]") {
     column.width = 0;
     column.data.resize(8);
     column.values<std::int64_t>()[0] = 6;
-    // in a ragged column, padding has no values, so the value belongs to a sample
+    // rows that pad a ragged column have no values, so this value belongs to a sample
     vocabulary.look_up_and_count(column, 0);
     CHECK(column.values<std::int64_t>()[0] == 2);
 }

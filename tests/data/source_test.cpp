@@ -33,8 +33,8 @@ std::string long_text() {
 /// A zstd frame with a raw block, written by hand from the format's description (RFC 8878).
 std::string zstd_frame(const std::string& content) {
     REQUIRE(content.size() < 32);
-    std::string frame = "\x28\xb5\x2f\xfd\x20";  // the magic number, and the byte for "one segment, and the size of the
-                                                 // content takes one byte"
+    // The magic number, and a byte that says: the frame is one segment, and its content size takes one byte.
+    std::string frame = "\x28\xb5\x2f\xfd\x20";
     frame += static_cast<char>(content.size());
     frame += static_cast<char>(content.size() << 3 | 1);  // the last block, raw
     frame += std::string(2, '\0');

@@ -121,8 +121,8 @@ TEST_CASE("A file that is no TFRecord file is an error, whatever the limit", "[u
 
 TEST_CASE("Malformed records are left out up to a limit, and the rest of a file counts as one", "[unit]") {
     std::string bytes = tfrecord_bytes({"one", "two", "three", "four"});
-    bytes[12] = 'O';       // the data of the first record
-    bytes[19 + 19] = 'x';  // the length of the third record
+    bytes[12] = 'O';       // damages the data of the first record
+    bytes[19 + 19] = 'x';  // damages the length of the third record
     const Batch batch = parse(bytes, Tfrecords{}, 2);
     CHECK(texts(batch, "record") == std::vector<std::string>{"two"});
     CHECK_THAT(message_of([&] { parse(bytes, Tfrecords{}, 1); }),

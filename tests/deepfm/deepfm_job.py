@@ -70,8 +70,8 @@ class DeepFmTest(unittest.TestCase):
         return float(area.group(1)), steps
 
     def feed(self, name: str, *parts, epochs=1, begin=None):
-        """Makes a FIFO for each epoch. Starts threads that write the files into the FIFOs, after the event `begin`.
-        Returns the pattern of the FIFOs' names.
+        """Makes a FIFO for each epoch. For each FIFO, starts a thread that writes the files `parts` into the FIFO. If
+        there is an event `begin`, the threads wait for it first. Returns the pattern of the FIFOs' names.
         """
         for epoch in range(epochs):
             path = self.folder / f"{name}_{epoch}"

@@ -119,8 +119,8 @@ class Slow(TorchTest):
         self.assertEqual(count, steps)
 
     def test_fifos_lanes_and_threads(self):
-        # The FIFOs have 15000 and 5000 samples, so rank 1 has no samples in the last third of each epoch. Two files
-        # with the same samples must give the same losses, if each file is a lane.
+        # The FIFOs have 15000 and 5000 samples, so rank 1 has no samples in the last two thirds of each epoch. Two
+        # files with the same samples must give the same losses, if each file is a lane.
         long, short = self.folder / "long.libsvm", self.folder / "short.libsvm"
         long.write_bytes(b"".join((self.clicks / f"train-00{i}.libsvm").read_bytes() for i in range(3)))
         short.write_bytes((self.clicks / "train-003.libsvm").read_bytes())

@@ -47,8 +47,8 @@ class Agreement(DeepFmTest):
 
     @unittest.skipUnless(os.environ["DEEPFM_DEFINITIONS"] == "DEEPFM_HAS_ONEDNN", "deepfm was built without oneDNN")
     def test_libraries_of_the_dense_layers_agree(self):
-        # The two libraries add numbers in different orders. Jobs with different numbers of ranks do the same. Therefore
-        # the same tolerances are used here.
+        # The two libraries add numbers in different orders, as jobs with different numbers of ranks do. Therefore the
+        # tolerances are the same as for such jobs.
         eigen = self.train("eigen", 2)
         saving = ("--checkpoint-dir", self.folder / "run")
         onednn = self.train("onednn", 2, "--library", "onednn", *saving)
@@ -58,8 +58,8 @@ class Agreement(DeepFmTest):
         # The replicas compute on threads of one process. They add up in the order of the ranks, so the results are the
         # same.
         self.assertEqual(self.train("replicas", 1, "--library", "onednn", "--replicas", 2), onednn)
-        # A checkpoint does not depend on the library. With both libraries, the AUC is the same. It is rounded to 6
-        # digits.
+        # A checkpoint does not depend on the library. The AUC, which is rounded to 6 digits, is the same with both
+        # libraries.
         area = self.train("resumed", 2, "--library", "eigen", *saving)[0]
         self.assertAlmostEqual(area, onednn[0], places=5)
 

@@ -71,7 +71,7 @@ void for_each_product(const Tensor& x, const Tensor& filter, const Convolution& 
 
 constexpr int kBadParameter = 2000;
 
-/// Whether the forms fit together, as cuDNN demands.
+/// Returns whether the sizes of the input, the filter and the output fit together, as cuDNN demands.
 bool fits(const Tensor& x, const Tensor& filter, const Convolution& form, const Tensor& y) {
     return x.n == y.n && filter.c == x.c && filter.n == y.c &&
            y.h == (x.h + 2 * form.pad - filter.h) / form.stride + 1 &&

@@ -21,7 +21,8 @@ def on_gpu(processes, program):
 
 class Devices(DigitsTest):
     def compare(self, run, other):
-        """The GPU adds in another order. So the losses differ by rounding errors, which grow with each step."""
+        """Compares two runs. The GPU adds numbers in another order than the CPU. So the losses differ by rounding
+        errors, which grow with each step."""
         for step, (loss, expected) in enumerate(zip(losses(self.path(run)), losses(self.path(other)))):
             self.assertLess(abs(loss - expected), 1e-3 * expected + 1e-4 * (step + 1), f"step {step}")
         accuracy, expected = (float(rows(self.path(name))[-1]["accuracy"]) for name in (run, other))

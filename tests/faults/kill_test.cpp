@@ -170,8 +170,8 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         context.report("text", status.message());
     };
     context.report("pid", ::getpid());
-    // The kill must not come before this point. If a rank dies earlier, the other ranks cannot notice the death, and
-    // their start times out.
+    // A rank is killed only after its control plane is open. If it died earlier, the other ranks could not notice the
+    // death, and their start would time out.
     auto plane = context.open_control_plane();
     plane.status().throw_if_failed();
     context.phase(name_of(Moment::init));

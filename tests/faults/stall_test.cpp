@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Returns the number that follows the first `before` in `text`. The text gives seconds with one decimal.
+/// Returns the number that follows the text `before` at its first place in `text`.
 double number_after(const std::string& text, const std::string& before) {
     expect_part(text, before);
     return std::stod(text.substr(text.find(before) + before.size()));
@@ -239,8 +239,8 @@ TEST_CASE("a shutdown that a rank does not come to ends the job", "[faults]") {
                 float value = 0;
                 const Tensor tensor{&value, DType::float32, {1}};
                 std::string text;
-                // The log tells this rank that rank 0 shuts down. Only later does this rank see that the job was
-                // aborted.
+                // This rank first reads in the log that rank 0 shuts down, and only later sees the abort. So its first
+                // errors may not contain the reason of the abort.
                 for (const double begin = now_seconds(); text.find("has waited for rank 1") == std::string::npos;) {
                     RUEDA_RANK_CHECK(now_seconds() - begin < 20);
                     text = expect_failure(client.allreduce("gradient", tensor, tensor, {}), ErrorCode::aborted,

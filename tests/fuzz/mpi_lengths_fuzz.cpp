@@ -55,8 +55,8 @@ public:
 
     std::array<std::uint64_t, kSize> told{};  ///< the values of the last exchange of lengths
     bool tells_length = false;                ///< whether the next broadcast contains a length
-    std::optional<std::uint64_t> message;     ///< the size of a message with a posted receive
-    std::optional<MpiEnvelope> waiting;       ///< a message without a posted receive
+    std::optional<std::uint64_t> message;     ///< the size of a message that arrives at a posted receive
+    std::optional<MpiEnvelope> waiting;       ///< a message that arrives before its receive is posted
     /// whether the rest of the input consists of messages for which no receive is posted
     bool has_strays = false;
     /// The number of messages that the other ranks claim to have sent to this rank.

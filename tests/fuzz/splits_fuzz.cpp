@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes an alltoall on two hosts. The other ranks announce numbers of rows, in cells and in messages, and then send
-// rows. They may write anything at any time. The tested rank is rank 1; rank 0 is on its host, and ranks 2 and 3 are on
-// the other host.
+// Fuzzes an alltoall on two hosts. The tested rank is rank 1. Rank 0 is on the same host, and ranks 2 and 3 are on the
+// other host. The other ranks announce numbers of rows, and then send rows: rank 0 in its cells (buffers in the host's
+// shared memory), and ranks 2 and 3 in messages. They may write anything at any time.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -34,8 +34,8 @@ constexpr std::uint64_t kRowBytes = 8;
 constexpr std::uint64_t kFar = std::uint64_t{1} << 40;
 constexpr std::byte kFill{0x5A};
 
-/// A transport whose sends complete at once. Receives complete at once while the other ranks have messages left. `next`
-/// has each sender's next message, whose length may be wrong.
+/// A transport whose sends complete at once. Its receives also complete at once, as long as the other ranks have
+/// messages left. `next` contains the next message of each sender. The length of this message may be wrong.
 class SomebodysTransport final : public Transport {
 public:
     struct Said {
@@ -136,7 +136,7 @@ private:
             (arena_->progress(0).*counter).store(value, std::memory_order_seq_cst);
         }
     }
-    /// Writes two numbers of rows into rank 0's cells: for rank 0 itself and for this rank.
+    /// Writes two numbers of rows into rank 0's first cell: the rows for rank 0 itself, and the rows for this rank.
     void write_cells(std::uint64_t for_itself, std::uint64_t for_me) {
         std::memcpy(arena_->cell(0, 0), &for_itself, sizeof for_itself);
         std::memcpy(arena_->cell(0, 0) + sizeof for_itself, &for_me, sizeof for_me);
@@ -187,7 +187,7 @@ private:
         return true;
     }
     /// Allocates the output, like the caller of the task. Returns false if a number of rows is negative, or if the sum
-    /// of these numbers overflows. If the sum is large, or if the input says so, allocates no output; the task then
+    /// of these numbers overflows. Allocates no output if the sum is large, or if the input says so. The task then
     /// discards the rows.
     bool make_output() {
         constexpr std::int64_t kMostKept = 4096;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Fuzzes the messages that ranks exchange at the start of a job, for example settings, process sets, and where the
-// memory of the host is. The input supplies what the control plane delivers. Each exchange must end, with a one-line
-// result.
+// Fuzzes the messages that ranks exchange at the start of a job. For example, these messages contain settings and
+// process sets, and say where the host's shared memory is. The input supplies the messages of the other ranks. Each
+// exchange must end, with success or with a one-line error.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -33,8 +33,9 @@ using fuzz::expect;
 
 constexpr int kRanks = 3;
 
-/// A control plane of rank 1, which sends its real messages. The input supplies the other ranks' messages: a length
-/// byte and the message. The length byte 255 means that the other rank sends the same message as this rank.
+/// A control plane of rank 1. Rank 1's own messages are the real ones. The input supplies the messages of the other
+/// ranks, each as a length byte and the message. The length byte 255 means that the other rank sends the same message
+/// as rank 1.
 class SomebodysPlane final : public collectives::ControlPlane {
 public:
     explicit SomebodysPlane(std::span<const std::byte> input) : rest_(input) {}
@@ -94,8 +95,8 @@ void rendezvous_in_a_list(SomebodysPlane& plane) {
     expect(agreed.is_ok() || agreed.code() == ErrorCode::mismatch || agreed.code() == ErrorCode::internal);
 }
 
-/// Runs the exchange through which ranks get the memory of their host. The tested rank gets this memory from its leader
-/// or, if `is_leader` is true, is itself the leader of its host.
+/// Runs share_descriptor(), through which ranks get the shared memory of their host. The tested rank gets this memory
+/// from its leader. If `is_leader` is true, the tested rank is itself the leader of its host.
 void share_memory(SomebodysPlane& plane, bool is_leader) {
     const std::vector<collectives::RankFacts> all = {collectives::own_facts("one"),
                                                      collectives::own_facts(is_leader ? "two" : "one"),
@@ -108,7 +109,8 @@ void share_memory(SomebodysPlane& plane, bool is_leader) {
     expect(!shared.is_ok() || shared.value().is_open());
 }
 
-/// This rank is no leader, so it gets the addresses and the results of the leaders, and makes no connection.
+/// This rank is no leader, so it makes no connection. It only gets the messages of the leaders: their addresses, and
+/// whether they could connect to each other.
 void rendezvous_of_other_leaders(SomebodysPlane& plane) {
     const auto rendezvous = collectives::rendezvous_of_leaders(plane, {});
     check(rendezvous.status());

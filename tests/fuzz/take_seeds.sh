@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-# take_seeds.sh PROGRAM FOLDER…: runs a fuzz program once with every input of the given folders, as far as they exist,
-# and with no other input.
+# take_seeds.sh PROGRAM FOLDER…: runs a fuzz program once with every input in the given folders, and with no other
+# input. Folders that do not exist are ignored.
 set -euo pipefail
 program=$1
 shift

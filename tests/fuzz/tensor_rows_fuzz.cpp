@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     Block block;
     std::uint64_t rows = 0;
     while (reader->next(block)) {
-        // If `failed` is an error, the file's tensors differ from those in the format's options.
+        // If `block.failed` is an error, the tensors in the file are not those that `format` lists.
         if (!block.failed.is_ok()) {
             expect(block.failed.code() == ErrorCode::invalid_argument && !block.failed.message().empty());
             expect(block.lost.is_ok() && block.records.empty());

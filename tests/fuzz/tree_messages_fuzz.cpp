@@ -35,8 +35,8 @@ std::size_t known_bytes(const UpMessage& message) {
     return bytes;
 }
 
-/// Gives the message to the leader of `host`. Before, this leader has announced "a" and an unnamed operation. Hosts 0
-/// to 3 form a chain, with two ranks each.
+/// Gives the message to the leader of `host`, which has already announced "a" and an unnamed operation. Hosts 0 to 3
+/// form a chain. Each host has two ranks.
 void take_in(std::uint32_t host, std::uint32_t from, const TreeMessage& message) {
     TreeNode node({.host = host, .shape = {kHosts, 1}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
     const auto first = static_cast<std::int32_t>(2 * host);

@@ -649,7 +649,7 @@ def group() -> None:
 @check
 def dist_init_with_device_id() -> None:
     # If the job has already used GPUs, a new process set uses NCCL only after some batches. The earlier checks have
-    # used GPUs, so a new job begins here.
+    # used GPUs, so this check begins a new job.
     hvd.shutdown()
     dist.init_process_group("rueda", device_id=DEVICE)
     assert dist.get_backend() == "rueda"

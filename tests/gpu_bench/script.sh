@@ -55,8 +55,9 @@ expect_text "bench-1" "FAILED (1)" "the report is"
 grep -q '^| bench-1 | FAILED (1) |' "$folder/report.md" || fail "the report has no row of bench-1: $(cat "$folder/report.md")"
 grep -q 'gpu_bench allreduce --seconds' "$folder/report.md" || fail "the report does not show the command"
 
-# The checks must fail if Rueda moves the tensors in another way than the step is about, although the job succeeds. A
-# script replaces ruedarun: it starts no job, and prints the lines that the test wants to be in the log.
+# Each check step is about one way to move tensors. The step must fail if Rueda moves them in another way, although the
+# job succeeds. In this test, a script replaces ruedarun: it starts no job, and prints the log lines that the test
+# wants.
 cat >"$folder/programs/bin/ruedarun" <<'TEXT'
 #!/usr/bin/env bash
 printf '%s\n' "$LOG_OF_JOB"

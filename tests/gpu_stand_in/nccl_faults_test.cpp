@@ -77,8 +77,8 @@ TEST_CASE("An event that is recorded before a group has succeeded misses the gro
         reported += found ? 1 : 0;
         clear_violations();
         (void)byte_at(values);
-        // If `found` is true, the event comes before the kernel in the stream. The host program waited only for this
-        // event, so it reads too early.
+        // If `found` is true, the event was put into the stream before NCCL's kernel. The host program waited only for
+        // this event, so it reads too early.
         CHECK(has_violation("Race") == found);
     }
     CHECK(reported > 0);
@@ -197,8 +197,8 @@ TEST_CASE("Operations of different orders hang until the abort, and are reported
 
 namespace {
 
-/// Uses two communicators over the same two devices, on each device in a different order. Returns how many of the
-/// devices hang.
+/// Uses two communicators over the same two devices. Each device uses the communicators in a different order. Returns
+/// how many of the devices hang.
 int hanging_devices(bool one_at_a_time) {
     reset(1, 2);
     set_nccl_progress_calls(0);

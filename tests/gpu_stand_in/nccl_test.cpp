@@ -80,7 +80,8 @@ TEST_CASE("Small floats are converted and rounded to even", "[unit]") {
 }
 
 TEST_CASE("Sums of float16 and bfloat16 are rounded at every addition", "[unit]") {
-    // In float16, 2048 + 1 is 2048, so the order of the ranks shows: (2048 + 1) + 1 = 2048, but 2048 + (1 + 1) = 2050.
+    // In float16, 2048 + 1 is 2048. So the result shows the order of the additions: (2048 + 1) + 1 is 2048, but 2048 +
+    // (1 + 1) is 2050.
     for (const NcclType type : {kNcclFloat16, kNcclBfloat16}) {
         const float big = type == kNcclFloat16 ? 2048.0F : 256.0F;
         const auto encode = type == kNcclFloat16 ? to_half : to_bfloat16;

@@ -52,7 +52,7 @@ TEST_CASE("Work of the program holds back the later work of its stream", "[unit]
     record(event, stream);
     const CudaStream other = make_stream();
     const DeviceAddress memory = allocate(4);
-    for (int i = 0; i < 20; ++i) {  // the device chooses among the streams at random, so it has looked at both
+    for (int i = 0; i < 20; ++i) {  // the device picks a stream at random, so in 20 turns it tries both
         fill(memory, 1, 4, other);
     }
     synchronize(other);
@@ -98,7 +98,7 @@ TEST_CASE("The program does not know that its own work in a stream has ended", "
         if (synchronizes) {
             synchronize(first);
         }
-        fill(memory, 5, 4, second);  // comes later, but nothing orders it after the work in the first stream
+        fill(memory, 5, 4, second);  // only synchronize() orders this after the work in the first stream
         settle();
         CHECK(has_violation("Race: cuMemsetD8Async") == !synchronizes);
     }

@@ -58,7 +58,7 @@ TEST_CASE("a submemory is the part that it describes, not the beginning of the w
     CHECK(*static_cast<const std::int32_t*>(part_of_a_row.data()) == 10);
     CHECK_THROWS_AS(tensor_of({whole.submemory_desc({4, 2}, {0, 1}), cpu, elements.data()}), InvalidArgument);
 
-    // oneDNN's own copy shows at which element the submemory begins.
+    // Lets oneDNN copy the submemory. The copy shows at which element the submemory begins.
     std::vector<std::int32_t> copied(6, -1);
     dnnl::memory source(whole.submemory_desc({2, 3}, {2, 0}), cpu, elements.data());
     dnnl::memory copy(dnnl::memory::desc({2, 3}, Type::s32, Tag::ab), cpu, copied.data());

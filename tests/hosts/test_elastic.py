@@ -27,9 +27,8 @@ RUEDARUN = os.environ["RUEDARUN"]
 RUEDA = str(pathlib.Path(RUEDARUN).with_name("rueda"))
 JOB = os.environ["ELASTIC_JOB"]
 LONG = os.environ.get("LONG") == "1"
-# The longest time in seconds from the cut of a host to the next generation. It has two parts: until the host counts as
-# lost (RUEDA_HOST_TIMEOUT or ruedarun's own limit, whichever is longer), and until the survivors have formed the next
-# generation.
+# The longest time in seconds from the cut of a host to the next generation. First, the host must count as lost: after
+# RUEDA_HOST_TIMEOUT or ruedarun's own limit, whichever is longer. Then the survivors must form the next generation.
 LIMIT_AFTER_CUT = 10
 
 
@@ -80,8 +79,8 @@ class ElasticHosts(elastic_jobs.ElasticTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         answers = json.loads(done.stdout)["hosts"]
         self.assertEqual(sorted(answer["host"] for answer in answers), hosts)
-        # On every test host, `rueda` sees the processes of all test hosts. So on each host, it finds ranks that have
-        # the job's token.
+        # On every test host, `rueda` sees the processes of all test hosts. So the answer of each host must contain
+        # ranks with the job's token.
         self.assertTrue(all(answer["job"] and answer["job"]["ranks"] for answer in answers), done.stdout)
 
     def finish(self, job, steps, size):
@@ -171,7 +170,7 @@ class Losses(ElasticHosts):
         self.finish(job, 10, 1)
 
     def test_the_survivors_are_on_another_host_than_ruedarun(self):
-        """The new rank 0 is on another host than the first rank 0, so the ranks meet on this other host."""
+        """The new rank 0 is on another host than the first rank 0, so the rendezvous of the ranks moves there."""
         job = self.start(
             *("-H", "rueda-h0:1,rueda-h1:2", "-np", 3, "--min-np", 1, "--blacklist-cooldown-range", 2, 10),
             *(JOB, 10, "pause=2", f"until={self.end}"),
@@ -239,7 +238,7 @@ class Slots(ElasticHosts):
         os.kill(pids[0], signal.SIGSTOP)  # this rank stays in its step, so the others wait for it
         os.kill(pids[1], signal.SIGKILL)
         job.wait_for(lambda: "was killed by signal 9" in job.err)
-        # In this second, the ranks on rueda-h1 leave the generation and wait. The job prints no line when they do so.
+        # During this sleep, the ranks on rueda-h1 leave the generation and wait, without printing a line.
         time.sleep(1)
         os.kill(elastic_jobs.parent_of(pids[3]), signal.SIGKILL)
         os.kill(pids[0], signal.SIGCONT)

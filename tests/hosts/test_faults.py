@@ -58,9 +58,9 @@ class Faults(HostsTest):
     def errors(self, survivors, begin, partners=()):
         """Requires that every surviving rank gets its error in time. Returns the errors.
 
-        The ranks in `partners` exchange data with the victim, so they may fail without an error. If a connection breaks
-        inside a message, Open MPI 4 ends the process or, rarely, never returns from MPI_Test. If a partner has no error
-        when the time is over, this function kills it.
+        The ranks in `partners` exchange data with the victim, so they may fail without an error: if a connection breaks
+        inside a message, Open MPI 4 ends the process. In rare cases, MPI_Test never returns instead. This function
+        kills each partner that has no error at the end of the time limit.
         """
         deadline = begin + LIMIT + 1
         errors = {}
@@ -119,8 +119,8 @@ class Faults(HostsTest):
         errors = self.kill(2, 2, 2, partners=[0])
         self.assertIn("rank 2", errors[3])
         for rank in {0, 1} & set(errors):
-            # Rank 3 reports the death to the other hosts. If rank 0 ends because its connection to rank 2 breaks, rank
-            # 1's error names rank 0.
+            # Rank 3 reports the death of rank 2 to the other hosts. But the broken connection to rank 2 may also end
+            # rank 0. In that case, rank 1's error names rank 0.
             self.assertRegex(errors[rank], "rank 2 |rank 0 ", f"rank {rank}")
 
     def test_the_root_is_killed(self):
@@ -138,8 +138,9 @@ class Faults(HostsTest):
 
     @unittest.skipUnless(HAS_UCX, "Rueda was built without UCX (Debian: libucx-dev)")
     def test_over_ucx_every_survivor_names_the_victim(self):
-        # Unlike Open MPI, UCX also reports the loss to the ranks that exchange data with the victim. In the case with
-        # one rank per host, no rank of the victim's host is left, and no connection between leaders shows the loss.
+        # UCX reports a lost connection to the ranks that exchange data with the victim. Open MPI does not. In the case
+        # with one rank per host, only UCX can show the loss: no other rank of the victim's host is left, and there is
+        # no connection between leaders.
         for victim, layout, sockets, text in (
             (3, (2, 2), 1, "rank 3 on rueda-h1 "),
             (2, (2, 2), 1, "rank 2 on rueda-h1 |connection to rank 2 "),
@@ -160,7 +161,7 @@ class Faults(HostsTest):
     def share_while_waiting(self, **settings):
         """Returns how much of a core rank 0 uses while it waits for rank 1."""
         self.start(1, 1, mode="wait", **settings)
-        time.sleep(2)  # after this time, MPI holds no message any more
+        time.sleep(2)  # during this sleep, MPI completes the earlier messages
         begin, used = time.monotonic(), self.processor_seconds(0)
         time.sleep(4)
         share = (self.processor_seconds(0) - used) / (time.monotonic() - begin)
@@ -173,8 +174,9 @@ class Faults(HostsTest):
         self.start(1, 1, 1, mode="wait")  # rank 2 starts no operation
         begin = time.time()
         os.kill(self.pid(1), signal.SIGKILL)
-        # Rank 0 exchanges no data with rank 1, so it can notice rank 1's end only by the end of their connection.
-        # Otherwise it would notice only after RUEDA_HOST_TIMEOUT (3 s) that the host does not answer.
+        # Rank 0 exchanges no data with rank 1, but the two leaders have a connection. Rank 0 must notice the end of
+        # this connection. Otherwise it would notice only after RUEDA_HOST_TIMEOUT (3 s) that rank 1's host does not
+        # answer.
         error = self.errors([0], begin)[0]
         self.assertRegex(error, r"rank 1 \(the first rank of another host\) has ended")
         self.assertLess(float(self.lines(0)[-1].split(" ")[1]) - begin, 2.5, error)

@@ -58,7 +58,7 @@ class Operations(WithoutMpi):
     def test_the_ranks_of_several_hosts_meet(self):
         self.layout(1, 1)
         self.layout(2, 1, 2)
-        # With this setting, the leaders have no connections of their own, so all messages go over UCX.
+        # With RUEDA_LEADER_SOCKETS=0, the leaders have no connections of their own, so all messages go over UCX.
         self.layout(2, 2, RUEDA_LEADER_SOCKETS="0")
 
     def test_all_ranks_may_be_on_other_hosts(self):
@@ -81,7 +81,8 @@ class Operations(WithoutMpi):
         self.assertEqual(job.returncode, 0)
 
     def test_ranks_get_their_variables(self):
-        # The programs may know only one secret of the job: the one with which the ranks recognise each other.
+        # The environment of the ranks may contain only one secret of the job: RUEDA_RENDEZVOUS_SECRET, with which the
+        # ranks recognise each other. RUEDARUN_CONTROL contains another secret, so the ranks must not have it.
         script = (
             'echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK $RUEDA_RANK/$RUEDA_SIZE $MODE $(hostname) $PWD '
             '${RUEDARUN_CONTROL-none} ${RUEDARUN_RANK-none} ${#RUEDA_RENDEZVOUS_SECRET} ${MASTER_PORT:+port}"'

@@ -240,7 +240,8 @@ TEST_CASE("a rank whose ring does not reach back is not called missing", "[analy
 TEST_CASE("ranks in one operation do not diverge because of an earlier use of its name", "[analyze]") {
     Job job(2);
     for (std::int32_t rank = 0; rank < 2; ++rank) {
-        // Generation 0 means that the name had no slot when the operation was called.
+        // `generation` is 0 if the name had no slot when the operation was called. So both calls of "a" have the same
+        // generation.
         job.call(rank, "a", 1, 2).generation = 0;
         job.call(rank, "b", 3, 4);
     }

@@ -76,7 +76,7 @@ public:
         static_cast<void>(::send(socket, text.data(), text.size(), MSG_NOSIGNAL) == 0);
     }
 
-    std::string received;  ///< only this object's thread writes this text; read it after stop()
+    std::string received;  ///< `thread_` writes this text, so tests read it after stop()
     int connections = 0;
 
 private:
@@ -175,7 +175,8 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     const auto begin = std::chrono::steady_clock::now();
     auto connection = connect_to_ruedarun(
         {kSecret, {silent.endpoint(), closing.endpoint(), other_job.endpoint(), ruedarun.endpoint()}});
-    // Addresses that do not answer have longer time limits. The search for ruedarun must not wait for them.
+    // The time limits for addresses that do not answer are longer than 5 s. The search for ruedarun must not wait for
+    // such addresses.
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     REQUIRE(connection.is_ok());
     {
@@ -186,7 +187,7 @@ TEST_CASE("a supervisor finds its ruedarun beside listeners that are none, and t
     CHECK(ruedarun.received == "hello from rank 3");
     other_job.stop();
     CHECK(other_job.received.empty());
-    silent.stop();  // the supervisor may have found ruedarun before it sent anything to the silent address
+    silent.stop();  // `silent` has received nothing if the supervisor found ruedarun first
     CHECK(silent.received.size() <= base::Handshake::kOpeningBytes);
     CHECK(silent.received.find(kSecret.substr(0, 6)) == std::string::npos);
 }
@@ -331,7 +332,8 @@ TEST_CASE("a frame that was changed, repeated, left out, reflected or invented c
             CodedLinks links;
             std::string bytes = links.sent(FrameKind::deliver, "text");
             bytes[i] = static_cast<char>(bytes[i] ^ 1);
-            // If the changed byte makes the frame's length larger, these bytes complete the frame.
+            // The changed byte may make the frame's length larger. The bytes that are appended here then complete the
+            // frame.
             bytes += std::string(400, '\0');
             CHECK(links.pass(bytes).empty());
             CHECK_FALSE(links.receiver.is_open());

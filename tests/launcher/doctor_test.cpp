@@ -121,7 +121,7 @@ TEST_CASE("each trouble is found, has a severity, and comes with advice", "[unit
 
 TEST_CASE("a harmless fact causes no warning", "[unit]") {
     DoctorFacts facts = healthy();
-    facts.locked_bytes = 8 << 20;  // Debian's default limit, which is enough without a device that pins memory
+    facts.locked_bytes = 8 << 20;  // Debian's default limit of locked memory; enough if no device pins memory
     facts.cores_in_mask = facts.usable_cores = 4;
     facts.ranks = 4;
     facts.environment["OMP_NUM_THREADS"] = "1";

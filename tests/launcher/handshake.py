@@ -55,7 +55,7 @@ def read_all(link, size):
 
 def prove(link, secret):
     """Proves the secret to ruedarun. Returns the key for frames to ruedarun, and whether ruedarun has proved that it
-    knows the secret, too."""
+    also knows the secret."""
     nonce = os.urandom(32)
     link.sendall(header(CONNECTING) + nonce)
     answer = read_all(link, ANSWER_BYTES)
@@ -87,7 +87,7 @@ class Attacker:
     def __init__(self, mode, address, ports, file):
         self.mode = mode
         self.file = file
-        self.received = []  # the bytes of each connection, which may come at the same time
+        self.received = []  # the bytes of each connection; several may be open at the same time
         self.selector = selectors.DefaultSelector()
         for port in ports:
             listener = socket.create_server((address, port))

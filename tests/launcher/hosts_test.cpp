@@ -202,7 +202,7 @@ TEST_CASE("hosts without slots share the ranks evenly", "[unit]") {
     CHECK(value(place_ranks(list, 8, std::nullopt)).shares == Shares{{"a", 3}, {"b", 3}, {"c", 2}});
     CHECK(value(place_ranks(list, 2, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}});
     CHECK(value(place_ranks(list, std::nullopt, std::nullopt)).shares == Shares{{"a", 1}, {"b", 1}, {"c", 1}});
-    // If only one of two hosts has a number of slots, the other host has one slot.
+    // A host without a number of slots has one slot if another host has a number of slots.
     CHECK(value(place_ranks(listed({{"a", 3, 0}, {"b", 0, 0}}), 4, std::nullopt)).shares == Shares{{"a", 3}, {"b", 1}});
 }
 

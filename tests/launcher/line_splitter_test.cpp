@@ -22,8 +22,8 @@ TEST_CASE("lines come out whole, in whatever pieces their bytes come", "[unit]")
         Pieces pieces;
         for (const std::string& part : {text.substr(0, cut), text.substr(cut)}) {
             for (OutputPiece& piece : splitter.feed(part)) {
-                // If the text is cut after '\r', the splitter also returns the line as progress. The test ignores this
-                // additional piece.
+                // If the text is cut after '\r', the splitter also returns the line as the state of a progress bar. The
+                // test ignores this additional piece.
                 if (piece.kind == OutputPiece::Kind::line) {
                     pieces.push_back(piece);
                 }

@@ -491,8 +491,8 @@ private:
             worker.state = State::waiting;
             membership_->waits(number, now_);
         } else if (worker.state == State::training) {
-            // If a rank is missing in a generation, the generation makes no progress, and its other ranks leave it. The
-            // same happens if a rank leaves because it was told of new slots.
+            // If a rank is missing in a generation, the other ranks make no progress, and leave the generation. The
+            // same happens if a rank leaves because ruedarun told it that there are new slots.
             if (is_broken_ || worker.told) {
                 is_broken_ = true;
                 worker.state = State::waiting;

@@ -140,7 +140,7 @@ TEST_CASE("the variables of torchrun", "[unit]") {
     around.environment["ROLE_ARN"] = "the user's";
     SECTION("those of an outer job are replaced or removed") {
         const LaunchPlan plan = planned(options, around);
-        // the value of the outer job is removed; later each rank gets its own value
+        // the value 9 of the outer job is removed; ruedarun later sets RANK for each rank
         CHECK(variable(plan, around, "RANK") == "(none)");
         for (const char* const name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLE_NAME"}) {
             CHECK(variable(plan, around, name) == "(none)");
@@ -752,8 +752,8 @@ TEST_CASE("the variables that a supervisor sets on its host", "[unit]") {
 }
 
 TEST_CASE("a rank that its launcher binds gets no more threads than it has cores", "[unit]") {
-    // mpirun starts four ranks on a host with 16 cores. It binds each rank: to two cores (--map-by slot:PE=2 --bind-to
-    // core), to one core (without PE), to one of two sockets, or not at all.
+    // mpirun starts four ranks on a host with 16 cores. There are four cases: each rank is bound to two cores (--map-by
+    // slot:PE=2 --bind-to core), to one core (without PE), to one of two sockets, or is not bound.
     CHECK(threads_of_a_rank({.together = 16, .own = 2}, 4) == 2);
     CHECK(threads_of_a_rank({.together = 16, .own = 1}, 4) == 1);
     CHECK(threads_of_a_rank({.together = 16, .own = 8}, 4) == 4);
@@ -1033,8 +1033,8 @@ TEST_CASE("processes that are not a task of srun, and tasks that are refused", "
     options.program = {"./train"};
     for (const char* missing : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
         auto environment = task_of_srun();
-        // A process without one of these variables is no task of srun. It is a batch script, or the shell of an
-        // allocation.
+        // If one of these variables is missing, the process is no task of srun. It is a batch script, or the shell of
+        // an allocation.
         environment.erase(missing);
         CAPTURE(missing);
         CHECK_FALSE(find_srun_task(options, environment, {8, 8}).value().has_value());
@@ -1075,7 +1075,7 @@ TEST_CASE("the shell of srun --pty is not treated as a task", "[unit]") {
     CHECK(plan.notes == std::vector<std::string>{
                             "this is the shell of srun --pty (SLURM_PTY_PORT is set), not one of '4' ranks: ruedarun "
                             "starts the ranks itself, as anywhere in an allocation"});
-    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // this is like `srun --pty bash` with one task
+    around.environment["SLURM_STEP_NUM_TASKS"] = "1";  // `srun --pty bash` sets this value for one task
     CHECK(planned(options, around).notes.empty());
 }
 

@@ -172,7 +172,7 @@ TEST_CASE("a worker of an elastic job that waits is no longer the echo of an abo
     CHECK_FALSE(line.take_wait());
     line.close_child_end();
     CHECK_FALSE(line.take_wait());
-    // the socket must be closed now, because its other end is closed, which would wake ruedarun again and again
+    // The other end is closed. If this end stayed open, it would wake ruedarun again and again.
     CHECK(line.fd() == -1);
     CHECK(line.take_abort_reason() == "rank 2 was killed");
 }

@@ -161,8 +161,8 @@ TEST_CASE("MASTER_ADDR is the address that the most hosts can reach", "[unit]") 
     };
     CHECK(choice_after({{2, "10.0.0.1:1,10.1.0.1:2"}, {4, "10.0.0.1:1"}}) == "10.0.0.1");
     CHECK(choice_after({{2, "[fd00::1]:3"}, {4, "10.0.0.1:1,[fd00::1]:3"}}) == "fd00::1");
-    // If equally many hosts reach several of the addresses, the usual address is chosen. If the usual address is not
-    // among them, the first one is chosen.
+    // If equally many hosts reach several of the addresses, the usual address (10.1.0.1 in this test) is chosen if it
+    // is among them. Otherwise, the first of them is chosen.
     CHECK(choice_after({{2, "10.0.0.1:1,10.1.0.1:2,[fd00::1]:3"}, {4, "10.0.0.1:1,10.1.0.1:2"}}) == "10.1.0.1");
     CHECK(choice_after({{2, "10.0.0.1:1,[fd00::1]:3"}, {4, "10.0.0.1:1,[fd00::1]:3"}}) == "10.0.0.1");
     CHECK(choice_after({{2, "10.0.0.1:1"}, {4, "10.1.0.1:2"}}) == "10.1.0.1");

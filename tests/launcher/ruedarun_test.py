@@ -732,8 +732,8 @@ class BothWays:
             f"open(f'ran.{{rank}}', 'w').write(' '.join(os.environ.get(name, '-') for name in {self.TORCH}))"
         )
         if self.way not in ([], DIRECT):
-            # A command that a user pastes into a shell does not know how many ranks each host has. So it does not set
-            # three of the variables.
+            # The test runs the command that --dry-run prints. This command does not know how many ranks each host has,
+            # so three of the variables are not set.
             expected = [f"{rank} 2 0 1 - - -" for rank in range(2)]
         else:
             expected = [f"{rank} 2 {rank} 2 0 0 1" for rank in range(2)]
@@ -1536,8 +1536,8 @@ class SeveralHosts(BothWays, LauncherTest):
         self.assertEqual((done.status, done.err), (0, ""))
 
     def test_a_listener_that_is_not_ruedarun_gets_no_secret(self):
-        """Each host has its own network 172.17.0.0/16, like that of docker0. On the other host, an attacker listens at
-        the address that ruedarun has in the network of its own host."""
+        """Each host has its own network 172.17.0.0/16, like that of docker0, and the address 172.17.0.1 in this
+        network. ruedarun runs on the first host. On the other host, an attacker listens at the same address."""
         ports = (47000, 47149)  # the ports that the first host's kernel may give to ruedarun
         for host in range(2):
             for words in (
@@ -1697,7 +1697,7 @@ wait
     TRAINER = "#!/bin/sh\necho rank $RANK of $WORLD_SIZE with $OMP_NUM_THREADS\n"
 
     # The fields that a job of the MPI operator can set (API kubeflow.org/v2beta1). For the templates of pods, only the
-    # fields that the recipe needs are listed. A tuple has the values that the API allows.
+    # fields that the recipe needs are listed. A tuple lists the values that the API allows for a field.
     POD = {
         "metadata": {"labels": dict},
         "spec": {

@@ -11,13 +11,13 @@
 
 namespace rueda::ops::test {
 
-/// Computes Adasum by the paper's definition: pair by pair, with whole vectors, in long double without rounding. The
-/// result is indexed by rank and element.
+/// Computes Adasum as the paper defines it: pair by pair, with whole vectors. All numbers are long double, and are not
+/// rounded to a tensor's type. `vectors` is indexed by rank and element.
 std::vector<long double> adasum_of_vectors(std::vector<std::vector<long double>> vectors);
 
-/// Computes the bits that docs/design/0007-adasum.md defines. Each owner (a rank that computes a share of the tensor)
-/// divides its share into `of_each` consecutive parts, and sums the parts' dot products. The tree combines weights
-/// instead of vectors.
+/// Computes the result, with the exact bits that docs/design/0007-adasum.md prescribes. Each owner (a rank that
+/// computes a share of the tensor) divides its share into `of_each` consecutive parts, and sums the parts' dot
+/// products. The tree combines weights instead of vectors.
 Bytes expected_adasum(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count,
                       std::uint32_t owners, std::uint32_t of_each);
 

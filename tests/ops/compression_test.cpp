@@ -178,8 +178,9 @@ TEST_CASE(
         CHECK(of(Compression::bf16, std::numeric_limits<double>::infinity()) == 0x7F80);
         CHECK(of(Compression::fp16, -std::numeric_limits<double>::quiet_NaN()) == 0x7E00);
         CHECK(of(Compression::bf16, -std::numeric_limits<double>::quiet_NaN()) == 0x7FC0);
-        // These doubles have no equal in float32. Some are beyond float32's range. The others lie halfway between two
-        // 16-bit numbers only after they are rounded to float32.
+        // Most of these doubles have no equal in float32. Some are beyond float32's range. Others are close to the
+        // middle between two 16-bit numbers: if they were first rounded to float32, they would lie exactly in the
+        // middle.
         const auto of_double = [](Compression compression, double value) {
             return half_at(compressed({DType::float64, compression}, bytes_of(std::vector<double>{value})), 0);
         };

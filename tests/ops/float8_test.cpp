@@ -21,7 +21,8 @@ using cuda::Float8E5M2;
 std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 /// Calls `with` with all positive float32 numbers at which the rounding can change: the numbers of the type, the
-/// midpoints between two neighbours, the three float32 numbers on each side of these, and the limits of float32.
+/// midpoints between two neighbours, and the limits of float32. Also calls it with the three float32 numbers on each
+/// side of each such number.
 template <class With>
 void for_each_special(DType dtype, With&& with) {
     std::vector<double> places = {0.0, 464, 480, 61440, 65536, 1e30, 3.4028234663852886e38};
@@ -68,8 +69,8 @@ void check_conversions(DType dtype) {
     CHECK(Element::store(-INFINITY) == encode(dtype, -INFINITY));
 }
 
-/// Reduces as many sources as there are `elements`. Each source repeats one element 300 times, which is more than a
-/// block. Returns the reduced element.
+/// Reduces one source for each element of `elements`. Each source repeats its element 300 times, which is more than
+/// reduce() processes in one block. Returns the reduced element.
 int reduced(const Reduction& reduction, const std::vector<int>& elements) {
     constexpr std::size_t kCount = 300;
     std::vector<std::vector<std::byte>> sources;

@@ -39,8 +39,8 @@ std::string difference(const Reduction& r, std::size_t sources, const std::byte*
 /// The layout of the memory of one call.
 struct Placement {
     std::size_t destinations = 1;
-    /// The first source begins this number of bytes after a multiple of 64. The offset of each other buffer is a
-    /// multiple of this number, modulo 64.
+    /// Source s begins (s + 1) * misalignment bytes after a multiple of 64, and destination d begins (d + 3) *
+    /// misalignment bytes after one. Both offsets are taken modulo 64.
     std::size_t misalignment = 0;
     bool in_place = false;  ///< whether the first destination is the last source
     Store store = Store::cached;
@@ -204,8 +204,8 @@ TEST_CASE("every target of this machine is chosen when asked for") {
     INFO(fmt::format("{}", fmt::join(names, " ")));
     CHECK(std::string(simd_target()) == names.front());
 #if defined(__x86_64__)
-    // With only the scalar code in the list, the tests would compare nothing. So at least one vector instruction set
-    // must be in it.
+    // If the list contained only the scalar code, the tests would compare nothing. So the list must also contain at
+    // least one vector instruction set.
     CHECK(names.size() >= 2);
 #endif
 }

@@ -12,9 +12,9 @@ namespace rueda::ops::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// Computes the bits that reduce() must give, one element at a time in wider arithmetic: integers in 128 bits, float32
-/// in double, float64 in 128-bit floating point, each step rounded once. The 8-bit and 16-bit floats are computed
-/// exactly, with a search for the nearest representable number.
+/// Computes the bits that reduce() must give, one element at a time. The arithmetic is wider than the type: integers in
+/// 128 bits, float32 in double, and float64 in 128-bit floating point. Each step is rounded once. The 8-bit and 16-bit
+/// floats are computed exactly, with a search for the nearest representable number.
 Bytes expected(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count);
 
 /// Computes the bits of a reduction in two levels (levels_of()) from its definition. Partial results have the tensor's
@@ -23,7 +23,8 @@ using GroupSizes = std::vector<std::uint32_t>;
 Bytes expected_in_groups(const Reduction& reduction, const std::vector<Bytes>& sources, const GroupSizes& sizes,
                          std::size_t count);
 
-/// Return the value of a pattern of 8 or 16 bits, and the pattern that is nearest to a value (ties to even).
+/// decode() returns the value of a pattern of 8 or 16 bits. encode() returns the pattern that is nearest to a value
+/// (ties to even).
 double decode(DType dtype, std::uint16_t bits);
 std::uint16_t encode(DType dtype, double value);
 

@@ -76,7 +76,8 @@ TEST_CASE("integer scale factors multiply in double and truncate twice") {
     const Reduction after{.dtype = DType::int32, .op = ReduceOp::sum, .postscale = 0.5};
     CHECK(reduced<std::int32_t>(after, {3, 6}) == 4);
     const Reduction average{.dtype = DType::int32, .op = ReduceOp::average, .postscale = 3.0, .divisor = 2};
-    // The exact result 4.5 is truncated once. If the average were truncated first, the result would be 1 × 3.
+    // The exact result is 1.5 × 3 = 4.5, which is truncated once. If the average 1.5 were truncated first, the result
+    // would be 1 × 3 = 3.
     CHECK(reduced<std::int32_t>(average, {3, 0}) == 4);
     const Reduction large{.dtype = DType::int64, .op = ReduceOp::max, .prescale = 1e300};
     CHECK(reduced<std::int64_t>(large, {1, 2}) == std::numeric_limits<std::int64_t>::max());

@@ -42,7 +42,8 @@ def fail(way: str) -> None:
 
 
 def heard(error: rueda.Aborted) -> None:
-    # The text before "rank 1 has" depends on whether earlier operations were complete when this rank noticed the end.
+    # Prints the text from "rank 1 has" on. The text before it depends on whether earlier operations were complete when
+    # this rank noticed the end.
     os.write(1, f"<{rueda.rank()}: {str(error)[str(error).index('rank 1 has') :]}>\n".encode())
 
 

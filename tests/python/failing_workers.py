@@ -26,7 +26,7 @@ def work(rank: int, way: str, name: str) -> None:
             sys.exit(0)
         rueda.allreduce(np.ones(2), "alone")
     except rueda.Aborted as error:
-        # the operation "together" may fail, too, because it may have completed only on rank 1
+        # the operation "together" may fail on this rank, too, if it has completed only on rank 1
         tensor, reason = str(error).split(": ", 1)
         assert tensor in ("tensor 'together'", "tensor 'alone'"), tensor
         os.write(1, f"<{rank}: {reason}>\n".encode())

@@ -5,7 +5,7 @@
 # - jobs of three ranks and of two ranks on two hosts; joins in jobs of three ranks and of four ranks
 # - compressed tensors between three hosts, one of which has two ranks
 # - process sets that only their members create
-# - jobs of some of the ranks, with four ranks on two hosts, if mpi4py is installed
+# - jobs that contain only some of the four launched ranks, on two hosts, if mpi4py is installed
 set -euo pipefail
 mpirun --version 2>/dev/null | grep -q "Open MPI" || { echo "no Open MPI here: skipped"; exit 77; }
 program='

@@ -82,7 +82,7 @@ class Gpu:
     def work(self, stream: int, label: str, ranges: Iterable[tuple[int, int, bool]]) -> Iterator[None]:
         """Executes the body of the scope as work of the stream, after the earlier work of the stream. `ranges` are the
         ranges of memory that the body accesses: (address, size, whether the body writes). The stand-in reports a race
-        if other work accesses them and nothing orders the two. After the scope, the host program does not know that
+        if other work accesses them and could run at the same time. After the scope, the host program does not know that
         the work has ended: it must synchronise with the stream.
         """
         self.use()

@@ -44,7 +44,7 @@ def vector(kind: str, rank: int, dtype: np.dtype, shape: tuple[int, ...], seed: 
 @dataclass
 class Tree:
     """Computes Adasum as the paper defines it. If the number of vectors is not a power of two, first combines pairs at
-    the front until it is (docs/design/0007-adasum.md)."""
+    the front until the number is a power of two (docs/design/0007-adasum.md)."""
 
     #: `cancelled` says how much the inputs cancel out. The relative error grows by this factor. Each combined vector
     #: has a ratio: the sum of the squared norms of the inputs from which it was made, divided by its own squared norm.

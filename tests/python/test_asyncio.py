@@ -70,8 +70,8 @@ class Awaiting(unittest.TestCase):
             self.assertLess(used, 0.025)  # processor time in seconds; a loop that polls every 4 ms would need 0.045
 
     def test_who_awaits_lets_senders_go_on(self):
-        """A rank that waits for an operation also accepts messages. So the sender of this message may continue before
-        this rank starts the receive."""
+        """A rank that waits for an operation also accepts messages. So rank 1's send may complete before rank 0 starts
+        the receive."""
         message = np.full(3, rueda.rank() + 5.0)
 
         async def main():
@@ -100,7 +100,7 @@ class Awaiting(unittest.TestCase):
             for i in range(20):
                 short = await rueda.allreduce_async(np.ones(1), f"short.{i}", rueda.Sum)
                 self.assertEqual(short.tolist(), [2.0])
-                # The other rank starts this operation only after this rank has started all its operations.
+                # Rank 1 starts the operation "first" only after its 20 short operations.
                 self.assertTrue(i == 19 or not first.done())
             return await first
 

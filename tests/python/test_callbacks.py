@@ -163,7 +163,7 @@ class Callbacks(unittest.TestCase):
             total = sum(range(1, rueda.size() + 1))
             np.testing.assert_array_equal(rueda.allreduce(mine, "waits", rueda.Sum), np.full(3, total))
             received = np.zeros(3)
-            # This message must be the first one with its tag. Otherwise a refused call has sent a message.
+            # The receive must get this message. If a refused call had sent a message, the receive would get that one.
             sent = rueda.send_async(mine, other, 3)
             rueda.receive(received, tag=3)
             sent.wait()

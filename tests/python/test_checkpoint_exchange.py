@@ -67,7 +67,7 @@ class Exchange(unittest.TestCase):
         found = {"layer.weight": np.zeros((3, 2), np.float32), "layer.count": np.array(0)}
         moment = np.zeros(3)
         manager = training.CheckpointManager(self.folder, max_to_keep=10)
-        # A C++ program has no nested state, so the tensors have their full names.
+        # The state from a C++ program is not nested: the tensor has its full name, optimizer.state.0.moment.
         restored = manager.restore(found, {"optimizer.state.0.moment": moment})
         self.assertEqual((restored.step, restored.size, restored.metric), (42, ranks, 0.1))
         self.assertEqual(restored.values, {"writer": "C++"})

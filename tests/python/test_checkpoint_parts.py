@@ -472,8 +472,8 @@ class Damage(Parts):
         self.fail_on_the_last_rank(thread, "starting a thread failed")
 
     def fail_after_the_others(self, error):
-        """Returns a function that waits until the other ranks have written their parts, and then fails. If it failed
-        before, the other ranks would print warnings, too."""
+        """Returns a function that waits until the other ranks have written their parts, and then fails. If the function
+        failed earlier, the other ranks would print warnings, too."""
 
         def fail(*_):
             while len(list(self.folder.glob("save-*/part-?-of-?.safetensors"))) < rueda.size() - 1:

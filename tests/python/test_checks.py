@@ -36,8 +36,8 @@ def has_open_mpi() -> bool:
 
 
 class Job:
-    """A program that ran on three ranks: `said` has the lines of each rank in their order, `errors` the standard
-    error."""
+    """A program that ran on three ranks. `said` contains the lines of each rank, in their order. `errors` is the
+    standard error."""
 
     def __init__(self, body: str, hosts: str = "", **settings: str) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -78,7 +78,7 @@ class Maps(WithFolder):
         batches = iter(pipeline)
         next(batches)
         # The trainer has taken one batch. Two batches are ready. The thread has made the fourth batch, and waits until
-        # it may add it.
+        # it may add this batch.
         wait_until(lambda: len(calls) == 4)
         time.sleep(0.05)
         self.assertEqual(calls, ["rueda-maps"] * 4)

@@ -312,7 +312,8 @@ class Failures(unittest.TestCase):
             (receiver,) = (process.pid for process in batches._processes)
             os.kill(receiver, signal.SIGSTOP)
             made = 0
-            # If no more files appear, TCP's buffers are full, and the producer waits.
+            # The producer makes a file for each batch. If no more files appear, TCP's buffers are full, and the
+            # producer waits.
             while made != (made := len(os.listdir(folder))):
                 time.sleep(0.3)
             os.kill(receiver, signal.SIGCONT)
@@ -379,8 +380,8 @@ class Limits(unittest.TestCase):
             made = 0
             while made != (made := len(os.listdir(folder))):
                 time.sleep(0.3)
-            # The producer and the receiver each hold 2 finished batches and one that waits. The trainer has one batch,
-            # and one is being sent, which makes 8. All other batches are in the system's buffers.
+            # Eight batches are not in the system's buffers: the producer and the receiver each hold 2 finished batches
+            # and one that waits, one is being sent, and the trainer has one.
             buffers = sum(int(pathlib.Path(f"/proc/sys/net/ipv4/tcp_{one}mem").read_text().split()[2]) for one in "rw")
             self.assertLessEqual(made, 8 + -(-buffers // (1 << 23)))
 
@@ -510,7 +511,7 @@ class Bytes(unittest.TestCase):
         for place, bit in itertools.product(range(len(message)), range(8)):
             changed = bytearray(message)
             changed[place] ^= 1 << bit
-            # With a wrong length in these bytes, the receiver would wait for more bytes until the connection ends.
+            # With a wrong length in the bytes 4 to 7, the receiver would wait for more bytes until the connection ends.
             if 4 <= place < 8:
                 continue
             real.sendall(changed)

@@ -283,7 +283,7 @@ class Values(unittest.TestCase):
                 self.assertEqual(numbers_of(batches) + numbers_of(batches), [0, 1, 2] * 2)
             counts = batches.statistics()
         # The simulated clock counts its calls. Each wait reads the clock at its beginning and at its end. Seven waits
-        # are counted: five for batches (the first of the six batches does not count) and one at the end of each epoch.
+        # are counted: one for each of the six batches except the first, and one at the end of each of the two epochs.
         self.assertEqual((counts.first_batch, counts.consumer_waited, counts.seconds), (1, 7, 14))
 
     def test_a_default_timeout_of_sockets_changes_nothing(self):
@@ -812,8 +812,8 @@ class NothingIsLeft(unittest.TestCase):
             consumer.wait(LIMIT)
             child, *workers = map(int, output.split())
             deadline = time.monotonic() + LIMIT
-            # A child of the consumer has a copy of a pipe of multiprocessing's fork server. So if there is a child, the
-            # fork server lives until the child has ended.
+            # If the consumer has a child, the child has a copy of a pipe of multiprocessing's fork server. The fork
+            # server then lives until the child has ended.
             while (left := set(processes_of(consumer.pid)) & set(workers)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             if child > 0:

@@ -120,7 +120,8 @@ class Streams(Case):
 
     def test_arrays_with_a_stream_of_their_own(self):
         """The calls are outside of cuda_stream(), as in a program that only uses the streams of CuPy. Rueda must not
-        read an array before its own stream has computed it. The GPU is held back, so this stream is late.
+        read an array before the array's own stream has computed it. The GPU is held back, so the array's stream is
+        late.
         """
         for kind in KINDS:
             own = gpu.new_stream()

@@ -92,7 +92,7 @@ class Init(unittest.TestCase):
         if new.included():
             mine = np.full(1, float(rueda.rank()))
             self.assertEqual(rueda.allreduce(mine, "x", rueda.Sum, process_set=new).tolist(), [3.0])
-        # adding the set of the earlier job makes it a set of this job
+        # if the set of the earlier job is added again, it becomes a set of this job
         self.assertEqual(rueda.add_process_set(old).ranks, [0, 1])
         if old.included():
             mine = np.full(1, float(rueda.rank()))

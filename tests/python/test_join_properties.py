@@ -24,7 +24,7 @@ GO_ON = ["reduction", "average", "group", "adasum", "barrier"]
 
 @dataclass(frozen=True)
 class Drawn:
-    """An operation of a step, which is the same on every rank that takes part."""
+    """One operation of a step. It is the same on every rank that takes part."""
 
     kind: str
     name: str | None

@@ -354,8 +354,8 @@ class OtherTensors(unittest.TestCase):
 
     @unittest.skipUnless(ml_dtypes, "ml_dtypes is not installed")
     def test_float8(self):
-        """The even ranks hold the first pattern of each pair of patterns, the odd ranks the second. The results have the
-        bits that ml_dtypes gives if the float32 result is converted once."""
+        """The even ranks hold the first pattern of each pair of patterns, the odd ranks the second one. The expected
+        results are computed in float32, and ml_dtypes then converts them once."""
         pairs = np.arange(65536)
         for dtype in map(np.dtype, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)):
             patterns = [(pairs >> 8).astype(np.uint8).view(dtype), pairs.astype(np.uint8).view(dtype)]

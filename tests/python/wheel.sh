@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 # wheel.sh SOURCE WORK PYTHON: builds the wheel in WORK and installs it into a new environment without other packages.
 # Then it uses the wheel from outside the source tree: alone, with two processes, under mpirun, with every other Python
-# of this machine, and with every PyTorch of this machine, although the wheel was built without PyTorch. If there is a
-# wheel of scripts/wheel that is as new as the sources, that wheel is checked, too. The variables CC, CXX, CXXFLAGS,
+# of this machine, and with every PyTorch of this machine. The wheel itself was built without PyTorch. If scripts/wheel
+# has built a wheel since the sources last changed, this test checks that wheel, too. The variables CC, CXX, CXXFLAGS,
 # BUILD_TYPE, TYPE_FLAGS and STRICT have the values of the build that runs this test, so that ccache finds its objects.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -71,7 +71,7 @@ if [[ -e $package/lib/librueda_ucx.so ]]; then
     fi
 fi
 
-# A script for Horovod gets Rueda if, and only if, the environment variable is set.
+# `import horovod` finds Rueda if RUEDA_AS_HOROVOD is set, and finds nothing otherwise.
 [[ $(RUEDA_AS_HOROVOD=1 "$bin/python" -c 'import horovod, rueda; print(horovod.__file__.startswith(rueda.__path__[0]))') == True ]]
 if "$bin/python" -c 'import horovod' 2>/dev/null; then
     echo "horovod is there without being asked for"
@@ -88,8 +88,8 @@ for other in /usr/bin/python3 "$HOME"/.pyenv/versions/3.1[0-9].*/bin/python3; do
 done
 echo "used by $tried other interpreters"
 
-# Tests the wheel with each PyTorch. A .pth file names PyTorch's folders, so that Python finds both packages when Python
-# starts.
+# Tests the wheel with each PyTorch of this machine, in a new environment. The environment's pytorch.pth names
+# PyTorch's folders, so that Python finds PyTorch, too.
 of_pytorch() { # python: prints the version of its PyTorch, and then the folders of its packages
     "$1" -c '
 import sys, torch

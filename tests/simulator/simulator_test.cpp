@@ -90,8 +90,8 @@ TEST_CASE("Horovod's cycles: all ranks in every cycle, and rank 0 has all lists 
     job.skew = job.noise = 0;
     job.stragglers = 0;
     const auto steps = simulate_cycles(job, Costs(), 2);
-    // An exchange between 64 ranks has 6 rounds of doubling. The tensors become ready over 10 ms, in which 11 cycles of
-    // 1 ms begin.
+    // An exchange between 64 ranks has 6 rounds of doubling. The last tensor becomes ready after 10 ms. Horovod begins
+    // a cycle every millisecond, so there are 11 cycles.
     CHECK(steps[1].rounds == 11);
     CHECK(steps[1].messages == 11 * 64 * 6);
     CHECK(steps[0].messages == 11 * 64 * 6 + 10 * 2 * 63);

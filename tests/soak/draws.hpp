@@ -14,10 +14,10 @@ namespace rueda::tests {
 struct Draw {
     Work work;
     bool blocks = false;
-    bool is_mismatch = false;  ///< whether the ranks start an allreduce with different shapes instead of `work`
+    bool is_mismatch = false;  ///< if true, the ranks do not run `work`, but an allreduce with different shapes
 };
 
-/// Draws an operation in one of `sets` process sets.
+/// Draws an operation and the number of its process set. `sets` is how many process sets there are.
 [[nodiscard]] Draw draw_operation(std::mt19937& random, std::size_t sets);
 
 /// Draws different subsets of 0 … size − 1. No subset is empty, and none contains all numbers. If there are fewer than

@@ -29,10 +29,10 @@ namespace {
 constexpr int kOperations = 60;     ///< the number of operations of each thread in each round
 constexpr std::size_t kWindow = 8;  ///< the number of operations that each thread has in progress at the same time
 constexpr std::size_t kSets = 3;    ///< number of process sets besides the set of all ranks (the world)
-/// A job can add at most 7999 sets, which four ranks reach after half an hour. When this test has added kMostSets, the
-/// last sets stay until the end.
+/// The number of process sets after which this test adds no more. A job can add at most 7999 sets. Four ranks would
+/// reach this limit after half an hour.
 constexpr std::size_t kMostSets = 7500;
-constexpr std::uint32_t kJoinsEach = 4;  ///< one round out of this many has joins
+constexpr std::uint32_t kJoinsEach = 4;  ///< the ranks join in one of this many rounds
 constexpr int kNames = 40;  ///< number of names of each thread; all are used repeatedly, with changing metadata
 
 struct Plan {
@@ -55,8 +55,8 @@ struct Members {
     Place place;
 };
 
-/// Returns a letter for the host of each rank. The ranks of a host are consecutive, so the host's lowest rank
-/// identifies the host.
+/// Returns one letter for each rank. Ranks of the same host get the same letter, which stands for the lowest rank of
+/// the host.
 std::string hosts_of_ranks() {
     const std::vector<std::int32_t> lowest = {rank() - local_rank()};
     const Handle all = allgather("soak.hosts", lowest);

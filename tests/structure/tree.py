@@ -22,8 +22,8 @@ ROOMS = {
     "examples": set(),
 }
 
-# For each room (part of the source tree): its folders from bottom to top. A folder may include those before it in the
-# list. "" is the room's own folder.
+# For each room (part of the source tree): its folders. A folder may include files of the folders that come before it in
+# this list. "" is the room's own folder.
 LAYERS = {
     "base": [
         "",
@@ -110,7 +110,7 @@ LAYERS = {
         "",
     ],
 }
-# Pairs of folders that must not include each other, although the list above would allow it.
+# Pairs of folders that must not include each other, although LAYERS would allow it.
 STRANGERS = {("collectives/mpi", "collectives/host"), ("launcher/start", "launcher/doctor")}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -92,7 +92,7 @@ class Job:
         return sorted(pid for pid in pids if parent_of(pid) == self.process.pid and is_alive(pid))
 
     def trained(self) -> set[int]:
-        """Returns the processes that have begun to train, so they have the values of the training."""
+        """Returns the ids of all processes that have begun to train. These processes have the training's values."""
         return {line.pid for line in list(self.lines) if line.what == "start"}
 
     def wait(self, seconds: float = 60) -> int:
@@ -136,7 +136,7 @@ class ElasticTest(unittest.TestCase):
         self.assertEqual([line.RANK for line in lines], list(range(size)))
         self.assertEqual({line.size for line in lines} | {line.WORLD_SIZE for line in lines}, {size})
         self.assertEqual(len({(line.step, line.sum) for line in lines}), 1)
-        # Each process has only one arena, so it has released the memory of earlier generations.
+        # Each process must have only one arena: it must have released the arenas of earlier generations.
         self.assertEqual({line.arenas for line in lines}, {1}, job.err)
         return [line.pid for line in lines]
 

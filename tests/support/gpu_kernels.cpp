@@ -46,7 +46,7 @@ void add(const char* name, RangesOf<Arguments> ranges) {
                                }});
 }
 
-/// A batch's kernel reads elements of `from` bytes and writes elements of `to` bytes.
+/// Returns the RangesOf for a batch's kernel, which reads elements of size `from` and writes elements of size `to`.
 RangesOf<BatchArguments> ranges_of_batch(std::size_t from, std::size_t to) {
     return [from, to](const BatchArguments& arguments) {
         std::vector<Range> ranges;

@@ -21,8 +21,8 @@ inline constexpr bool kThreadSanitized = false;
 #endif
 
 /// Whether this test was built with AddressSanitizer or ThreadSanitizer, which slow some tests down by a factor of 20.
-/// With a sanitizer, tests of many random or combined cases try fewer cases. The other builds compare the values of all
-/// cases, and a sanitizer needs each code path only a few times.
+/// So a test of many random or combined cases tries fewer cases if this constant is true. A sanitizer needs each code
+/// path only a few times, and the builds without a sanitizer compare the values of all cases.
 inline constexpr bool kSanitized = kAddressSanitized || kThreadSanitized;
 
 }  // namespace rueda::tests

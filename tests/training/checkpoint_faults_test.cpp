@@ -33,8 +33,7 @@ constexpr int kSaved = 0;
 constexpr int kRefused = 1;
 constexpr int kKilled = 2;
 
-/// In place of a number of parts, this value means that a CheckpointManager saves the checkpoint. The manager also
-/// claims the store.
+/// A value of `parts` which means that a CheckpointManager saves the checkpoint. The manager also claims the store.
 constexpr int kByManager = -1;
 
 /// Saves step 2 in the job of this process. Returns whether the manager has saved it.
@@ -56,8 +55,8 @@ bool save_second(const std::filesystem::path& store, int parts) {
 
 bool kills(Fault fault) { return fault == Fault::death || fault == Fault::death_in_write; }
 
-/// Saves step 2 in a forked child, which is killed at its call number `call`. `beyond_the_end` becomes true if the
-/// child made fewer calls.
+/// Saves step 2 in a forked child. `fault` kills the child at a system call, whose number is `call`. `beyond_the_end`
+/// becomes true if the child made fewer calls.
 int save_until_killed(const std::filesystem::path& store, int parts, Fault fault, int call, bool& beyond_the_end) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -98,8 +97,8 @@ std::ptrdiff_t folders_in(const std::filesystem::path& store) {
                          [](const auto& entry) { return entry.is_directory(); });
 }
 
-/// Returns whether another process gets the lock of the store. The store's file may wrongly name this process, which
-/// still lives, as the owner.
+/// Returns whether another process gets the lock of the store. It must get the lock even if the store's file still names
+/// this process as the owner.
 bool another_process_may_use(const std::filesystem::path& store) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -128,8 +127,8 @@ int try_every_call(int parts, Fault fault) {
         INFO("fault " << static_cast<int>(fault) << " at call " << call << ", outcome " << outcome);
         CHECK((outcome == kSaved ? step == 2 : step == 1 || step == 2));
         CHECK((fault != Fault::short_write || outcome == kSaved));
-        // The next job may use the store, and its save works. It removes the files that the faulty save left behind. If
-        // the faulty save could not remove step 1, the next save removes this step, too.
+        // The next job must be able to use the store and to save step 3. This save removes the files that the faulty
+        // save left behind. It also removes step 1 if the faulty save could not do so.
         REQUIRE(another_process_may_use(store.path()));
         REQUIRE(test::save_in_store(store.path(), 3, std::max(parts, 0), 1).is_ok());
         CHECK(test::newest_readable_step(store.path()) == 3);
@@ -166,8 +165,8 @@ TEST_CASE("whichever call fails while checkpoints are read, no damaged values ar
     } while (test::counted_calls() >= call);
     test::set_fault(Fault::none, 0);
     CHECK(call > 20);
-    // The set of the steps that were read: −1 if the store's folder could not be read, 1 if step 1 was read in place of
-    // step 2, and 2 if the fault had no effect.
+    // −1 means that the store's folder could not be read. 1 means that step 1 was read instead of step 2, which could
+    // not be read. 2 means that the fault had no effect.
     CHECK(steps == std::set<std::int64_t>{-1, 1, 2});
 }
 
@@ -266,7 +265,7 @@ TEST_CASE("save() returns while its thread writes, and the copy is of that momen
         job.values.set(step);
         return manager.save({.step = step, .model = job.values.model(), .state = job.values.state()});
     };
-    manager.claim();  // this call writes a short file in the test's thread, so it must come before writes are held
+    manager.claim();  // claim() writes a short file in this thread, so it must come before hold_writes(true)
     test::hold_writes(true);
     CHECK(save(1));
     CHECK_FALSE(save(2));  // the manager's thread has not written the checkpoint of step 1 yet
@@ -350,7 +349,7 @@ TEST_CASE("a process whose start time is unknown does not look dead to other job
     const StoreOwner owner = this_process();
     test::forbid_opening("");
     CHECK(owner.start_time == 0);
-    CHECK(owner.pid_space == "?");  // "?" means that other jobs do not compare the start times
+    CHECK(owner.pid_space == "?");  // because of "?", other jobs do not compare the start time
 }
 
 /// Lets this process open only `count` more files, as long as the object lives.
@@ -407,7 +406,7 @@ TEST_CASE("the callback for warnings is called by one thread at a time", "[check
         const int now = ++inside;
         most = std::max(most.load(), now);
         ++begun;
-        // Waits, so that the other thread could call this function at the same time if the manager allowed it.
+        // Waits, to give the other thread time to call this function. The manager must not let it do so.
         const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
         while (begun.load() < 2 && std::chrono::steady_clock::now() < deadline) {
             std::this_thread::yield();
@@ -438,7 +437,7 @@ TEST_CASE("a save in parts ends if its thread cannot start", "[checkpoint_faults
     test::refuse_threads(true);
     const bool started = manager.save_parts(parts, {.step = 1, .state = job.values.state()});
     test::refuse_threads(false);
-    CHECK(started);  // the thread has started on the other ranks, and all ranks must return the same
+    CHECK(started);  // true on all ranks, because the other ranks' threads may have started
     CHECK_THAT(manager.last_failure(), Contains("starting a thread failed"));
     REQUIRE(job.warnings.size() == 1);
     CHECK_THAT(job.warnings[0], Contains("The checkpoint of step 1 was not saved: starting a thread failed"));

@@ -225,7 +225,7 @@ TEST_CASE("rank 0 notices each rank that cannot write its part", "[training]") {
     const auto failure = [&] { return missing_part(folder.value(), 1, 4).status().message(); };
     REQUIRE(write(0).is_ok());
     CHECK(missing_part(folder.value(), 0, 4).value() == 1);
-    // rank 0 notices that rank 3 failed, although ranks 1 and 2 have not written their parts yet
+    // Rank 0 must notice the failure of rank 3 at once, without waiting for the parts of ranks 1 and 2.
     give_up_part(folder.value(), 3, 4);
     CHECK_THAT(failure(), Contains("rank 3 could not write its part; the output of rank 3 gives the reason"));
     for (int rank = 1; rank < 4; ++rank) {

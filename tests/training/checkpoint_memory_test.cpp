@@ -41,7 +41,7 @@ std::uint64_t complete_third(std::uint64_t successes) {
     }
     const bool was_pruned = pruning_failure == nullptr;
     rueda_checkpoint_free_text(pruning_failure);
-    CHECK(status == RUEDA_OK);  // after a failure, the caller would wrongly remove the complete checkpoint
+    CHECK(status == RUEDA_OK);  // if this were an error, the caller would remove the complete checkpoint
     CHECK((was_pruned || successes != kAll));
     const Result<StoreListing> listing = list_store(store.path());
     REQUIRE(listing.is_ok());

@@ -278,7 +278,7 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         REQUIRE(::pipe(ready) == 0);
         const pid_t child = ::fork();
         if (child == 0) {
-            // SIGKILL ends the loop. The bound only stops a broken test.
+            // SIGKILL ends the loop. The limit of 100000 rounds only matters if the test itself is broken.
             for (std::int32_t version = 1; version < 100000; ++version) {
                 std::fill(values.begin(), values.end(), version);
                 write_checkpoint(folder.file("m"), tensors, {{"version", std::to_string(version)}});

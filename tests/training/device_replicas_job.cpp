@@ -200,8 +200,8 @@ void check_steps(Gpus& gpus, rueda::ReduceOp op) {
     }
 }
 
-/// Makes one step of two runs. In a real program, the gradients would be accumulated over both runs. Here, the second
-/// run simply writes the final gradients.
+/// Makes one step that consists of two calls of run(). In a real program, the gradients would be accumulated over both
+/// calls. Here, the second call simply writes the final gradients.
 void check_passes(Gpus& gpus) {
     training::DeviceReplicas replicas(replicas_of(gpus), {.passes_per_step = 2});
     begin(replicas, gpus);
@@ -272,7 +272,7 @@ void check_failure(Gpus& gpus) {
     update_and_read(replicas, gpus);
     check_out(gpus, "the step after a failure", rueda::ReduceOp::average, 3, replicas.workers());
     replicas.run([&](training::Replica& replica) { backward(gpus, replica, 4); });
-}  // `replicas` is destroyed within a step
+}  // the destructor of `replicas` must work although its last step has not ended
 
 void expect_refused(const std::string& part, const std::vector<training::DeviceReplica>& replicas,
                     const training::DeviceReplicasOptions& options = {}) {

@@ -43,7 +43,8 @@ std::int64_t reduced() {
     return place == std::string::npos ? 0 : std::stoll(metrics.substr(place + key.size()));
 }
 
-/// Waits until `count` allreduces have ended, which a thread of Rueda counts. Returns false after a minute.
+/// Waits until `count` allreduces have ended. A thread of Rueda counts them. Returns false if more allreduces have ended,
+/// or if the wait took a minute.
 bool reach(std::int64_t count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (reduced() < count && std::chrono::steady_clock::now() < end) {
@@ -97,7 +98,7 @@ constexpr double kRate = 0.05;
 constexpr double kMomentum = 0.5;
 using Sample = std::array<double, kInputs + 1>;
 
-/// Returns a sample: its inputs, and as the last element the value that the model must learn for them.
+/// Returns a sample. The last element is the value that the model must learn for the inputs, the other elements.
 Sample sample_of(std::int64_t number) {
     Sample sample{};
     for (std::size_t i = 0; i < kInputs; ++i) {

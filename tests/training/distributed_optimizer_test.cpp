@@ -68,7 +68,7 @@ TEST_CASE("a step clips by the norm of all gradients", "[training]") {
     model.b_gradient = {-8.0F};
     optimizer.gradient_ready(0);
     optimizer.gradient_ready(1);
-    optimizer.step(1.0, 0.5);  // the norm is 10, and 5 after the factor
+    optimizer.step(1.0, 0.5);  // the factor 0.5 reduces the norm from 10 to 5
     CHECK(model.a[0] == Approx(1.0 - 1.5));
     CHECK(model.b[0] == Approx(3.0 + 2.0));
 }

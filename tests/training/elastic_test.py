@@ -54,7 +54,7 @@ class Elastic(elastic_jobs.ElasticTest):
             os.kill(pids[0], signal.SIGSTOP)  # this rank stays in its step
             os.kill(pids[3], signal.SIGKILL)
             job.wait_for(lambda: "was killed by signal 9" in job.err)
-            time.sleep(1)  # the other two ranks leave the generation and wait, but no line shows this
+            time.sleep(1)  # until the other two ranks have left the generation and wait; no line shows this
             job.kill_together(pids[0], pids[1])
             end.touch()  # the job continues until this file exists
             self.check_result(job, steps, 1)

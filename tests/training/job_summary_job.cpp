@@ -31,8 +31,8 @@ void check(bool is_right, const char* what) {
     }
 }
 
-/// Rank 0 is late until the other ranks were blocked for at least 0.2 s. A rank of a busy machine may itself be late,
-/// so several rounds may be needed.
+/// Rank 0 comes late to barriers until each other rank was blocked for at least 0.2 s. On a busy machine, the other
+/// ranks may come late, too, so several barriers may be needed.
 void wait_for_rank_0() {
     double blocked = 0;
     for (int round = 0; blocked < 0.2; ++round) {

@@ -67,7 +67,7 @@ TEST_CASE("a rank is awaited only if the other ranks were blocked long, and it w
     CHECK_FALSE(awaited({50}));
     CHECK(awaited({50, 10}) == 1);
     CHECK(awaited({12.5, 50}) == 0);
-    CHECK_FALSE(awaited({13, 50}));      // the rank with 13 s was itself blocked for too long, so it is not awaited
+    CHECK_FALSE(awaited({13, 50}));      // no rank is awaited: 13 s is too long for an awaited rank
     CHECK_FALSE(awaited({9.9, 0}));      // a short wait
     CHECK_FALSE(awaited({50, 50, 50}));  // all of them moved data
     CHECK(awaited({0.5, 0.1}, 1.0) == 1);

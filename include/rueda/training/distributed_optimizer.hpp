@@ -75,8 +75,8 @@ public:
     /// with the reductions that are still running. The gradients are first multiplied by `gradient_factor`, for example
     /// LossScale::gradient_factor(), and then clipped to `max_norm`. Throws like synchronize(), and like
     /// Optimizer::step(). After an InvalidArgument, reductions may still run. If a reduction fails, each member
-    /// has updated exactly those parameters whose reduction succeeded, or no parameter if `max_norm` is finite. If
-    /// `max_norm` is finite but the norm is not, throws InvalidArgument; skip() can then end the step.
+    /// has updated exactly the parameters whose reduction succeeded. But if `max_norm` is finite, it has updated no
+    /// parameter. If `max_norm` is finite but the norm is not, throws InvalidArgument; skip() can then end the step.
     void step(double learning_rate, double gradient_factor = 1.0);
 
     /// Ends the step without an update. All members must skip the same steps; see LossScale::keep_step(). Waits and

@@ -100,7 +100,7 @@ private:
     [[nodiscard]] std::vector<Ties> counted(ProcessSet set) const;
     [[nodiscard]] std::vector<Ties> gathered(ProcessSet set) const;
 
-    std::int64_t bins_;                 ///< 0: exact
+    std::int64_t bins_;                 ///< 0 if the area is exact
     std::vector<std::int64_t> counts_;  ///< negative samples in each bin, and then positive samples in each bin
     std::vector<double> scores_;
     std::vector<std::uint8_t> labels_;

@@ -64,7 +64,7 @@ struct JobReport {
 
 struct JobSummaryOptions {
     CheckpointManager* checkpoints = nullptr;  ///< finish() waits until this manager's last checkpoint is complete
-    std::filesystem::path json = {};           ///< the file for JobReport::json(); empty: none
+    std::filesystem::path json = {};           ///< the file for JobReport::json(); empty for no file
     /// Called on rank 0 with JobReport::text(). By default, the text goes to standard output.
     std::function<void(std::string_view)> print = nullptr;
 };

@@ -59,7 +59,7 @@ struct LearningRateOptions {
     ScalingPolicy policy = ScalingPolicy::none;
     int workers = 1;                ///< usually rueda::size(); ≥ 1
     double cap = 1.5;               ///< the largest factor of ScalingPolicy::capped; finite and ≥ 1
-    std::int64_t warmup_steps = 0;  ///< number of steps from the base rate to the scaled rate; 0: no warm-up
+    std::int64_t warmup_steps = 0;  ///< number of steps from the base rate to the scaled rate; 0 for no warm-up
     int scale_from = 1;  ///< with fewer workers than this, the policy does not scale the rate (the factor is 1); ≥ 1
     Schedule schedule = {};
 };

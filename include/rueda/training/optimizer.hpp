@@ -46,7 +46,7 @@ struct Parameter {
 /// u does not contain η. A change of the learning rate therefore needs no momentum correction (Goyal et al. 2017,
 /// arXiv:1706.02677, section 3, equation 9).
 struct Sgd {
-    double momentum = 0.0;   ///< 0 ≤ momentum < 1; 0: no state is kept
+    double momentum = 0.0;   ///< 0 ≤ momentum < 1; with 0, no state is kept
     double dampening = 0.0;  ///< 0 ≤ dampening ≤ 1
     bool nesterov = false;   ///< needs momentum > 0 and dampening = 0
     double weight_decay = 0.0;

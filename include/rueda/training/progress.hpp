@@ -32,7 +32,7 @@ public:
     /// Says that `done` of the steps have ended, with a text after the bar, for example the loss. Draws the bar at most
     /// every 50 ms, so the function may be called in each step; look at visible() before you make an expensive text.
     void step(std::int64_t done, std::string_view note = "");
-    /// Prints a line of its own on rank 0, also if there is no terminal. The bar is drawn below it at the next step().
+    /// Prints `text` as a line on rank 0, also if there is no terminal. The next step() draws the bar below this line.
     void line(std::string_view text);
     /// Begins again at step 0 with another text before the bar, for example for the next epoch.
     void restart(std::string_view what);

@@ -21,21 +21,21 @@ namespace rueda::training {
 /// How the replicas of a process add up their gradients. In all four ways, no replica waits for another one during its
 /// pass, and the sums have the same bits in every run. K is the number of replicas.
 enum class ReplicaReduction : std::int32_t {
-    /// The replica that is the last to compute a gradient adds up this gradient of all replicas. It does this in one
-    /// pass over the memory: K reads and 1 write. The slowest replica therefore does most of the additions.
+    /// For each parameter, the replica that is the last to compute the gradient adds up the gradients of all replicas.
+    /// It does this in one pass over the memory: K reads and 1 write. So the slowest replica does most of the
+    /// additions.
     to_one,
-    /// The replicas form groups, for example one group for each socket. In each group, the last replica to compute
-    /// a gradient adds up this gradient of its group. The last group adds up the sums of the groups. With G groups,
-    /// these are
-    /// K + G reads and G + 1 writes; the bits differ from those of to_one and divided.
+    /// The replicas form groups, for example one group for each socket. For each parameter, the last replica of a group
+    /// to compute the gradient adds up the gradients of its group. The last group adds up the sums of the groups. With
+    /// G groups, these are K + G reads and G + 1 writes. The bits of the sums differ from those of to_one and divided.
     hierarchical,
     /// Like to_one, but long gradients are divided into pieces, and all replicas share the additions. A replica adds up
     /// pieces each time it has a gradient, and at the end of its pass. This is a reduce-scatter among threads.
     divided,
-    /// Each gradient is divided into K pieces, whose sums go from replica to replica. Each replica adds its own
-    /// gradient to what comes from its neighbour: 2 (K − 1) reads and K − 1 writes. Usually slower than the other ways.
-    /// With more than two replicas, the bits differ from those of the other ways, because the sum of each
-    /// piece begins with another replica.
+    /// Each gradient is divided into K pieces. The sum of each piece goes from replica to replica, and each replica
+    /// adds its own piece of the gradient: 2 (K − 1) reads and K − 1 writes. Usually slower than the other ways. With
+    /// more than two replicas, the bits differ from those of the other ways, because the sum of each piece begins with
+    /// another replica.
     ring,
 };
 
@@ -58,8 +58,9 @@ struct ReplicasOptions {
 class ReplicaRuns;  // a part of the implementation
 class ReplicaTeam;  // the implementation
 
-/// The argument of a replica's function, for Replicas and DeviceReplicas. It has the number of the replica, and takes
-/// the replica's gradients. Threads: only the thread of the replica may use the object, except for stopped().
+/// The argument of the functions that Replicas and DeviceReplicas call for each replica. The function gets the number
+/// of its replica from this object, and reports its gradients to it. Threads: only the thread of the replica may use
+/// the object, except for stopped().
 class RUEDA_API Replica {
 public:
     Replica(const Replica&) = delete;

@@ -40,7 +40,7 @@ def _place_of(name: str) -> str:
 
 
 class _Loader(importlib.abc.Loader):
-    """Imports Rueda's module itself under the other name, so that the module exists only once."""
+    """Imports a module of Rueda under its name in Horovod. Both names then refer to the same module object."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -51,8 +51,8 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # Rueda's module has been executed before. The import under the other name has changed some attributes of this
-        # module, so this function restores the attributes.
+        # Rueda's module was executed before, under its own name. The import under Horovod's name has replaced the
+        # module's __spec__, so this function restores it.
         module.__spec__ = self._spec
 
 
@@ -101,8 +101,8 @@ def install() -> None:
 
 
 def _for_other_processes() -> None:
-    """Makes processes that the script starts, such as workers of a DataLoader, find Rueda as horovod. The import hook
-    (finder) of this process does not exist in those processes. They find the package ``horovod`` in a folder instead.
+    """Lets the processes that the script starts, such as workers of a DataLoader, import Rueda as ``horovod``. The
+    import hook (finder) exists only in this process. The new processes find the package ``horovod`` in a folder.
     """
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_path")
     sys.path.insert(1, folder)  # spawned processes inherit sys.path

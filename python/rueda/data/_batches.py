@@ -69,8 +69,8 @@ Batch = dict[str, "npt.NDArray[Any] | Ragged"]
 
 def counted_rows(batch: Batch, weights: str) -> int:
     """Returns how many rows of a padded batch are samples. The samples are the first rows; padding follows. ``weights``
-    is the name of the column of weights. Padding has the weight 0. A sample may have any weight, because a map function
-    may have multiplied the column.
+    is the name of the column of weights, in which padding has the weight 0. The weight of a sample need not be 1,
+    because a map function may have multiplied the column.
     """
     column = batch.get(weights)
     if not isinstance(column, np.ndarray) or column.ndim != 1:

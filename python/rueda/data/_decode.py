@@ -30,8 +30,8 @@ class Decode:
     """A map function for a pipeline of WholeFiles: calls a function of the program for each file, in several threads,
     and combines the results into arrays. The column "bytes" is replaced by the columns that the function returns. The
     column "name" stays. With ``remainder="pad"`` the column of weights stays, too. A batch then has rows of zeros in
-    place of files that are missing or were left out. The batch must have no other columns. If your own function calls a
-    Decode, let it pass on the name of the column of weights: ``decode(batch, weights="weight")``.
+    place of files that are missing or were left out. The batch must have no other columns. If a map function of
+    yours calls a Decode, it must pass the name of the column of weights: ``decode(batch, weights="weight")``.
 
     Decoders that release the GIL, such as those of Pillow and OpenCV, run at the same time in these threads. A
     decoder that is written in Python belongs into worker processes (rueda.data.workers()).

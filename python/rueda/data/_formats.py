@@ -122,7 +122,7 @@ class Examples:
 
     Attributes:
         features: the features that become columns.
-        check_data: True: the checksum of each record is checked.
+        check_data: whether the checksum of each record is checked.
 
     Example::
 
@@ -247,8 +247,8 @@ class ArrayColumn:
 
     Attributes:
         name: the name in the file.
-        dtype: "float32", "float64", "int64" or "uint8". It is the dtype of the tensor, or a wider one: int64 for other
-            integers, float32 for float16 and bfloat16, uint8 for bool.
+        dtype: the column's dtype: "float32", "float64", "int64" or "uint8". A tensor of another dtype needs a wider
+            one: int64 for other integers, float32 for float16 and bfloat16, uint8 for bool.
         width: the number of values in each row: the product of the tensor's extents without the first one.
 
     Example::
@@ -269,8 +269,8 @@ class Safetensors:
 
     Attributes:
         tensors: the tensors that become columns.
-        check_data: True: if a file has the checksums of rueda.training's checkpoints, the listed tensors are checked
-            when the file is opened. Each rank then reads these tensors from beginning to end.
+        check_data: whether the listed tensors are checked when a file is opened. Only files with the checksums of
+            rueda.training's checkpoints are checked. Each rank then reads these tensors from beginning to end.
 
     Example::
 

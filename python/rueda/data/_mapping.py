@@ -36,10 +36,10 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class Pin:
-    """Tells mappings to pin their memory for a GPU."""
+    """A mapping that gets this object pins its memory for a GPU."""
 
     def __init__(self, device: int) -> None:
-        """Pins a page as a trial. Raises an error of Rueda if the program cannot use a GPU."""
+        """Pins one page as a test, and unpins it. Raises an error of Rueda if the program cannot use a GPU."""
         self.device = device
         with mmap.mmap(-1, mmap.PAGESIZE) as trial:
             _native.data_unpin(_native.data_pin(ctypes.addressof(ctypes.c_char.from_buffer(trial)), len(trial), device))

@@ -29,8 +29,8 @@ _logger = logging.getLogger("rueda.data")
 
 
 def _for_padding(function: Map, weights: str | None) -> Map:
-    """Returns a function that tells Decode and LookUp the name of the column of weights. This name is not kept in these
-    objects, because the program may use them in other pipelines, too.
+    """Returns a function that passes the name of the column of weights to a Decode or LookUp. The Decode or LookUp does
+    not store this name, because the program may use the object in other pipelines, too.
     """
     if weights is None or not isinstance(function, Decode | LookUp):
         return function
@@ -98,7 +98,7 @@ class _Mapped(NamedTuple):
     mapping: float
 
 
-#: All MappedBatches whose threads may run.
+#: All MappedBatches whose threads may still be running.
 _working: weakref.WeakSet[MappedBatches] = weakref.WeakSet()
 
 
@@ -156,8 +156,8 @@ class MappedBatches:
         return mapped.batch
 
     def describe(self) -> dict[str, Any]:
-        """Returns the description of the pipeline after the last batch that next() returned. The times in it say how
-        long the consumer (the caller of next()) has waited, and not how long the map functions have waited.
+        """Returns the description of the pipeline after the last batch that next() returned. Its
+        ``consumer_waited`` is the time that the caller of next() waited, and not the time that map functions waited.
         """
         description: dict[str, Any] = json.loads(self._description)
         counts = description["statistics"]
@@ -177,7 +177,8 @@ class MappedBatches:
             taken = self._ready.popleft()
             self._changed.notify_all()
         if isinstance(taken, BaseException):
-            # The exception has ended the thread. It may be one that next() does not catch, for example a SystemExit.
+            # The exception has ended the thread. next() stores only an Exception, so this line also stores others, for
+            # example a SystemExit.
             self._failure = taken
             raise taken
         return taken
@@ -271,9 +272,9 @@ def summarize(counts: dict[str, float], library_waited: float, slowest: str, is_
     """
     seconds = max(counts["seconds"], 1e-9)
     waited, mapping = counts["consumer_waited"], counts["python_mapping"]
-    if counts["batches"] == 0 or counts["seconds"] < 1:  # times as short as this say nothing (as in summary.cpp)
+    if counts["batches"] == 0 or counts["seconds"] < 1:  # too short to tell the slowest stage (as in summary.cpp)
         slowest = ""
-    elif waited < 0.02 * seconds:  # so short a wait is the usual cost of handing over a batch (as in summary.cpp)
+    elif waited < 0.02 * seconds:  # such a short wait is the usual cost of handing over batches (as in summary.cpp)
         slowest = "the consumer is the slowest stage"
     elif mapping > library_waited:
         advice = "" if is_ahead else "; map_ahead would let a thread call them while the trainer works"

@@ -31,8 +31,8 @@ def _whole(name: str, number: Any) -> int:
 
 
 def _sources_of(source: Source | Path | Sequence[Source | Path]) -> list[Source]:
-    """Returns the sources that the program has named. Sources with content (memory()) are numbered from 0, and each
-    gets its number as its index."""
+    """Returns the sources that the program has named. Each source with content (memory()) gets an index, counted from
+    0."""
     listed = [source] if isinstance(source, Source | str | os.PathLike) else source
     if not isinstance(listed, Iterable):
         raise InvalidArgument(f"Pipeline: source is {source!r}; expected a path, a Source, or a list of these")
@@ -78,10 +78,10 @@ class Pipeline:
         shuffle: the number of samples that are permuted together. The order of the files is permuted, too. 0: samples
             and files keep their order.
         seed: determines the order of the samples. It must be the same on every rank.
-        epochs: the number of epochs. 0: the epochs never end. An epoch in which this rank gets no batch is a warning.
-            It is no error, because other ranks may have batches in it. If ``epochs`` is 0 and no source is a FIFO, 100
-            such epochs in a row within 10 s raise InvalidArgument, because a loop that waits for a batch would never
-            end.
+        epochs: the number of epochs. 0: the epochs never end. An epoch in which this rank gets no batch causes a
+            warning, but no error, because other ranks may have batches in this epoch. If ``epochs`` is 0 and no source
+            is a FIFO, 100 such epochs in a row within 10 s raise InvalidArgument, because a loop that waits for a batch
+            would never end.
         remainder: what happens to the last samples of an epoch if they do not fill a batch. "keep": they form a smaller
             batch. "drop": they are left out. "pad": this rank's part of the batch is filled up with rows of zeros and
             empty texts, so all batches have the same number of rows. Rows in place of malformed records are padding,
@@ -93,7 +93,7 @@ class Pipeline:
         malformed_limit: in each epoch, this rank leaves out this number of malformed records. The next malformed record
             is an error. The count begins at 0 in each epoch, and when a pipeline begins in the middle of an epoch.
             Options that do not fit the files, such as the name of a tensor that a file does not have, are an error
-            whatever the limit.
+            even if the limit is not reached.
         threads: the number of threads that parse. 0: as many as there are usable cores, at most 8. After init(), the
             ranks of a host divide the cores: 0 then stands for rueda.threads_per_rank(), at most 8.
         prefetch: the threads prepare at most this number of batches before the program takes them. 0: threads + 2.
@@ -220,7 +220,7 @@ class Pipeline:
             weights = self._options["weights"] if self._options["remainder"] == "pad" else None
             self._mapped = MappedBatches(self._pipeline, self._functions, self._map_ahead, weights)
             # If the program drops the pipeline without close(), this finalizer ends the thread of map_ahead. The thread
-            # refers only to the MappedBatches, so it does not keep the pipeline alive. At exit, _maps.py ends the
+            # refers only to the MappedBatches, and so does not keep the pipeline alive. At exit, _maps.py ends the
             # thread.
             self._finalizer = weakref.finalize(self, self._mapped.begin_stop)
             self._finalizer.atexit = False
@@ -250,8 +250,8 @@ class Pipeline:
             raise InvalidArgument(
                 f"all {self._options['epochs']} epochs of the pipeline were taken; set epochs to the number of loops, or to 0"
             )
-        # This iterator keeps no reference to a batch. A generator function would keep the last batch alive while it
-        # waits for the next one.
+        # An iterator of iter() keeps no reference to a batch. A generator function would keep the last batch alive
+        # while it waits for the next one.
         return iter(self._next, None)
 
     def _next(self) -> Batch | None:

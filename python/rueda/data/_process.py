@@ -45,9 +45,9 @@ class Task:
 
 
 class SlotReturns:
-    """Gives a worker's slots (pieces of shared memory) back to the worker when their arrays have died. If a slot is
-    pinned, a GPU may still copy from it. When the arrays die, the GPU's default stream may contain such work. So the
-    slot is given back only after the GPU has done this work.
+    """Gives a worker's slots (pieces of shared memory) back to the worker when their arrays have died. At this time, a
+    GPU may still copy from a pinned slot, by work in its default stream. A pinned slot is therefore given back only
+    after the GPU has done the work that this stream then contains.
 
     Threads: as for Acknowledgements.
     """
@@ -122,8 +122,8 @@ class WorkerProcess:
         ours.setblocking(False)
         theirs.settimeout(None)
         self.connection = ours
-        # A process that multiprocessing forks gets a copy of this socket, and closes it here. If it kept the copy
-        # open, the worker would not notice the end of the consumer.
+        # A process that multiprocessing forks gets a copy of this socket, and _forget_connection() closes the copy. If
+        # the copy stayed open, the worker would not notice the end of the consumer.
         multiprocessing.util.register_after_fork(self, _forget_connection)
         arguments = (
             theirs,
@@ -173,7 +173,7 @@ class WorkerProcess:
         self.acknowledgements.flush()
         poll = select.poll()
         poll.register(self._end(), select.POLLIN)
-        # This check comes before the reads: if the process has already ended, the loop below reads all of its reports.
+        # `ended` is determined before the reports are read. So if it is True, the loop below reads all of the reports.
         ended = bool(poll.poll(0))
         while True:
             try:
@@ -236,8 +236,8 @@ class WorkerProcess:
     def shut(self) -> None:
         """Tells the process to end."""
         if self._open:
-            # A process that was forked from this one may have a copy of the socket. So closing the socket would not
-            # be enough. shutdown() fails if the worker has ended.
+            # A process that was forked from this one may have a copy of the socket, so closing the socket would not
+            # end the connection. shutdown() ends it, and fails if the worker has ended.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
             self._close_connection()

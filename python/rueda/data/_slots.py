@@ -105,7 +105,7 @@ class Packer:
         self._mappings: weakref.WeakSet[SharedMapping] = weakref.WeakSet()
 
     def empty(self, shape: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Returns an array in the slot of the next batch. If the array does not fit into the slot, it is in private
+        """Returns an array in the slot of the next batch. An array that does not fit into the slot is in private
         memory.
         """
         kind = np.dtype(dtype)
@@ -253,7 +253,7 @@ class MappedSlot:
         self.number = number
         try:
             # MAP_POPULATE is not used. The pages exist already, and Linux maps 16 of them at each page fault. So mapping
-            # all pages here would take as long as the first reader's page faults, and the trainer would wait meanwhile.
+            # all pages here would take as long as the page faults of the first reader, and the trainer would wait.
             self.mapping = SharedMapping(descriptor, capacity)
         except OSError as error:
             raise ResourceExhausted(f"mapping {capacity} bytes of a data worker's batch failed: {error}") from error

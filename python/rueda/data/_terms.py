@@ -102,8 +102,8 @@ class _Terms:
         self._finish = lambda ids: ids.reshape(values.shape)
 
     def ids(self, find: Callable[[tuple[int, int, int, int, int], int], None], counted: int | None = None) -> Any:
-        """Calls ``find`` with these terms and the address of an array. Returns the array, into which ``find`` has
-        written the ids. ``find`` gets only the first ``counted`` terms, and the ids of the others are 0.
+        """Calls the function ``find`` with these terms and the address of an array. ``find`` writes the ids into this
+        array, which is returned. With ``counted``, ``find`` gets only so many terms; the ids of the other terms are 0.
         """
         ids = np.zeros(self.count, np.int64)
         find((*self.tuple[:4], self.count if counted is None else counted), address_of(ids))
@@ -147,8 +147,8 @@ def hash_texts(texts: Any, buckets: int, seed: int = 0) -> Any:
 
 
 class Vocabulary:
-    """Numbers for the texts of a feature. The id of a term is its place in the list of terms, which begins with 0. The
-    ids of unknown texts follow: ``most_terms`` to ``ids - 1``. So an embedding table needs ``ids`` rows, and a growing
+    """Numbers for the texts of a feature. The id of a term is its index in the list of terms, counted from 0. Unknown
+    texts have the ids from ``most_terms`` to ``ids - 1``. So an embedding table needs ``ids`` rows, and a growing
     vocabulary never changes an id.
 
     A vocabulary that grows counts the unknown texts that look_up_and_count() finds. At a point that all ranks reach, all
@@ -167,7 +167,7 @@ class Vocabulary:
         most_terms: the largest number of terms. 0: the number of ``terms``. A vocabulary that grows needs a number.
         unknown_buckets: the number of ids for unknown texts. 1: all of them have the same id. 0: their id is -1.
         seed: for the buckets of unknown texts.
-        grows: True: the vocabulary grows.
+        grows: whether the vocabulary grows.
         min_count: a text becomes a term if all ranks together have counted it at least this many times.
         most_unknown: the largest number of different unknown texts that are counted. ``left_out`` counts the others.
 
@@ -373,8 +373,8 @@ class Vocabulary:
 
 
 def _counted_terms(name: str, column: Any, counted: int, rows: int) -> int | None:
-    """Returns how many terms of a column are in the first ``counted`` of its ``rows`` rows. Returns None if all terms
-    count, because rows of padding have no terms. This is so for a ragged column of integers.
+    """Returns how many terms of a column are in the first ``counted`` of its ``rows`` rows. Returns None for a
+    ragged column of integers: its rows of padding have no terms, so all of its terms count.
     """
     if isinstance(column, Ragged) and column.values.dtype != np.uint8:
         return None
@@ -436,10 +436,10 @@ class LookUp:
     """A map function for Pipeline: replaces texts and integers by their ids in a vocabulary.
 
     If the vocabulary grows, the ``for`` loop finds the ids, and not the library's threads. These threads work ahead, so
-    the ids would depend on timing.
+    with them the ids would depend on timing.
 
-    With ``remainder="pad"``, padding is not counted, and its ids are 0. If your own function calls a LookUp, let it pass
-    on the name of the column of weights: ``stage(batch, weights="weight")``.
+    With ``remainder="pad"``, padding is not counted, and its ids are 0. If a map function of yours calls a LookUp, it
+    must pass the name of the column of weights: ``stage(batch, weights="weight")``.
 
     Args:
         columns: the name of a column, or several names.

@@ -26,8 +26,8 @@ def average_weight(counted: int) -> float:
             ``int(batch["weight"].sum())``.
 
     Returns:
-        counted × size / (sum of ``counted`` over the ranks). It is 0 if this rank has no samples. Do not multiply a
-        mean by this 0, because the mean over no samples is NaN; contribute zeros.
+        counted × size / (sum of ``counted`` over the ranks). It is 0 if this rank has no samples. Such a rank must
+        contribute zeros. It must not multiply its mean by 0, because the mean over no samples is NaN.
 
     Raises:
         InvalidArgument: ``counted`` is negative.

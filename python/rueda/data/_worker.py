@@ -29,8 +29,8 @@ Batch = Mapping[str, npt.ArrayLike]
 #: After the consumer has ended, the generator has this number of seconds to end its work.
 GRACE = 1.0
 #: In seconds: the interval in which this process checks whether the consumer is alive. Usually a pidfd or the socket
-#: shows the end of the consumer. This check is needed if the system has no pidfd and a process that the consumer forked
-#: keeps the consumer's end of the socket open.
+#: shows that the consumer has ended. But the system may have no pidfd, and a process that the consumer forked may keep
+#: the consumer's end of the socket open. Then only this check notices it.
 _LOOK = 1.0
 #: The errors of a socket whose other end is closed.
 _OTHER_END_CLOSED = (errno.EPIPE, errno.ECONNRESET)
@@ -117,7 +117,7 @@ class _Outlet:
         self.packer = Packer()
         self._connection = connection
         self._ahead = ahead
-        self._allowed = ahead  # the number of reports that may be sent before the consumer takes the next one
+        self._allowed = ahead  # how many reports may be sent before the consumer must take one
 
     def hand_over(self, batch: Batch, making: float) -> None:
         waiting = self._wait_until_allowed()
@@ -248,11 +248,11 @@ def _run_epoch(worker: WorkerInfo, made: Iterable[Batch], outlet: _Outlet) -> No
 
 def _end_with_the_consumer(connection: socket.socket, consumer: int, parent: int) -> None:
     """Ends this process when the consumer has closed the socket or has died. The generator may be busy for long, or may
-    wait for something else, so this function runs in a thread of its own. The parent is the consumer, or the fork
-    server of multiprocessing.
+    wait for something else, so this function runs in a thread of its own. `parent` is the pid of this process's parent,
+    which is the consumer or the fork server of multiprocessing.
     """
     poll = select.poll()
-    poll.register(connection, 0)  # poll() reports the end of the other side without being asked
+    poll.register(connection, 0)  # even with 0 as flags, poll() reports the end of the other side
     alive = True
     try:
         poll.register(os.pidfd_open(consumer), select.POLLIN)

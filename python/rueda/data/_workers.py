@@ -107,8 +107,8 @@ class Workers:
             raise InvalidArgument(
                 f"all {self._task.epochs} epochs of the data workers were taken; set epochs to the number of loops, or to 0"
             )
-        # This iterator keeps no reference to a batch. A generator function would keep the last batch alive while it
-        # waits for the next one.
+        # An iterator of iter() keeps no reference to a batch. A generator function would keep the last batch alive
+        # while it waits for the next one.
         return iter(self._take, None)
 
     def _take(self) -> dict[str, npt.NDArray[Any]] | None:
@@ -214,8 +214,8 @@ class Workers:
 
     def _wait(self, warn_at: float) -> None:
         """Sleeps until a worker sends a report or ends, or until a full socket to a worker accepts messages again. A
-        generator may need any time, so this wait has no limit. At the time `warn_at` of time.monotonic(), a warning is
-        logged once.
+        generator may need any time, so this wait has no limit. If the wait lasts until `warn_at` (a time of
+        time.monotonic()), one warning is logged.
         """
         poll = select.poll()
         for process in self._processes:

@@ -93,7 +93,7 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
         )
     wanted = _sets_to_make(process_sets)
     if not is_initialized():
-        # The last job may have been ended by rueda.shutdown(). The state of this module must then still be reset.
+        # If rueda.shutdown() ended the last job, the state of this module was not reset yet.
         _ended()
     rueda.init(comm)
     if _begun:

@@ -6,8 +6,8 @@ Rueda allocates no memory of a GPU: PyTorch does. Before PyTorch can allocate th
 rows the other ranks send. The ranks therefore exchange these numbers by a small operation in the CPU's memory. When
 this exchange has ended, PyTorch allocates the output, and the operation itself is started.
 
-The exchange has the same name as the operation (or none). If the tensor of another rank is in the CPU's memory, that
-rank starts an operation with this name. So the ranks notice that the devices differ, and all of them get a Mismatch.
+The exchange has the name that the program gave to the operation. A rank whose tensor is in the CPU's memory starts the
+operation itself with this name. So the ranks notice that the devices differ, and all of them get a Mismatch.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Start: TypeAlias = Callable[[Any], "tuple[list[Handle[Any]], Any]"]
 _pending: weakref.WeakValueDictionary[tuple[int, str], DeferredOperation] = weakref.WeakValueDictionary()
 
 
-# After this number of operations, the names of operations without a name repeat. Rueda already knows repeated names,
-# and need not negotiate them again. The names of allgather and alltoall together take half of the initial slots
-# (RUEDA_SLOTS). A name can be used again only when its last operation has ended. So about 256 more operations can be
-# started while an operation is pending.
+# If the program gives no name, the operation gets a name with a number. The numbers repeat after this many operations.
+# Rueda already knows repeated names, and need not negotiate them again. The names of allgather and alltoall together
+# take half of the initial slots (RUEDA_SLOTS). A name can be used again only when its last operation has ended. So
+# about 256 more operations can be started while an operation is pending.
 _NAMES = 256
 
-# How many operations without a name were started. The keys are the number of the process set and the operation. The
-# count of a removed set may stay here although a new set may get the same number. The ranks use the largest of their
-# numbers, so their counts need not be equal.
+# How many operations without a name were started. The keys are the number of the process set and the operation. If a
+# set is removed, its count stays, and a new set with the same number continues this count. This does no harm: the ranks
+# use the largest of their numbers, so their counts need not be equal.
 _numbers: dict[tuple[int, str], Iterator[int]] = {}
 
 
@@ -115,12 +115,12 @@ class DeferredOperation:
                     raise
 
     def is_launched(self) -> bool:
-        """Returns True if the GPU has got the work, or if the operation has failed. In both cases the operation's name
-        is free."""
+        """Returns True if the operation's work was put into a stream of the GPU, or if the operation has failed. In
+        both cases the operation's name is free."""
         with self._starting:
             if self._start is not None:
                 return False
-        # the program has no work in this stream, so the wait delays none of its work
+        # the program has no work in this stream, so the wait delays nothing of the program
         stream = _devices.side_stream(self._device, "names").cuda_stream
         return all(handle._try_to_wait_on_stream(stream, 0.0) for handle in self._handles)
 
@@ -132,8 +132,8 @@ class DeferredOperation:
         return all(handle.poll() for handle in self._handles)
 
     def _torch_result(self, timeout: float | None) -> Any:
-        """Waits until the GPU has got the work of the operation. Makes the current stream wait for the end of the
-        operation. Returns the result.
+        """Waits until the operation's work was put into a stream of the GPU. Makes the current stream wait for the end
+        of the operation. Returns the result.
         """
         self._sizes.wait(timeout)
         self._start_once()

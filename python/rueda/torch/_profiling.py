@@ -3,7 +3,7 @@
 """Shows Rueda's operations as ranges in the records of torch.profiler (docs/pytorch-distributed.md).
 
 PyTorch 1.13 and later have the functions that this module uses. While no profiler runs, an operation only reads
-``profilers._is_profiler_enabled``; in older versions it also calls is_active().
+``profilers._is_profiler_enabled``. If this PyTorch does not have that variable, the operation also calls is_active().
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ def _plan_of(optimizer: torch.optim.Optimizer, tensors: list[torch.Tensor]) -> d
 
 
 def _mapped(value: Any, function: Any) -> Any:
-    """Returns a copy of a dict, list or tuple, with `function` applied to each entry. Returns other values unchanged."""
+    """Returns a copy of a dict, list or tuple, with `function` applied to each entry. Other values stay the same."""
     if isinstance(value, dict):
         return type(value)((key, function(entry)) for key, entry in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -330,8 +330,8 @@ class _Common(torch.optim.Optimizer):
         self._wrapped.state, self._wrapped.param_groups = self.state, self.param_groups
 
     def _discard(self) -> None:
-        """Waits for the pending reductions and drops their results, because the caller no longer needs them.
-        Errors are ignored here. If a reduction has failed, the next operation fails, too, and raises its error.
+        """Waits for the pending reductions and drops them. The caller will change the gradients, or does not need them.
+        Errors are ignored here: if a reduction has failed, the program gets an error from the next operation.
         """
         for reduction in self._pending():
             reduction.complete()
@@ -357,15 +357,16 @@ class _DistributedOptimizer(_Common):
         gradient_storage: str,
     ) -> None:
         self.op = op
-        # With compression, Rueda reduces the compressed copy of the gradient, so the gradient need not be in shared memory.
+        # With compression, Rueda reduces the compressed copy of the gradient. Shared memory for the gradient itself
+        # would then be useless.
         shared = gradient_storage != "private" and self._compression is Compression.none
         self._storage = ResidentStorage(expected=gradient_storage != "auto") if shared else None
         #: If _moves is true, gradients move to resident memory, which the ranks of a host share. If _moves_at_once is
         #: also true, a gradient moves in its first backward pass. Otherwise it moves just before the reduction.
         self._moves = shared and gradient_storage in ("copied", "view")
         self._moves_at_once = shared and gradient_storage == "view"
-        #: Whether zero_grad() moves gradients to memory that the ranks of a host share. This concerns only gradients
-        #: that zero_grad() sets to zero and not to None.
+        #: True if zero_grad() moves gradients to memory that the ranks of a host share. It moves only gradients that it
+        #: sets to zero and not to None.
         self._moves_zeros = shared and gradient_storage == "auto" and knows_who_refers()
         self._zero_grad_signature = inspect.signature(super().zero_grad)
         self._sparse_as_dense = sparse_as_dense
@@ -888,7 +889,7 @@ def _is_plain(tensor: torch.Tensor | None) -> TypeGuard[torch.Tensor]:
 
 
 def _is_of_memory(tensor: torch.Tensor) -> bool:
-    """Returns True if the tensor is a dense tensor in the CPU's memory, and not an object of a subclass of torch.Tensor."""
+    """Returns True if the tensor is dense, in the CPU's memory, and not an object of a subclass of torch.Tensor."""
     return type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.is_cpu
 
 

@@ -22,7 +22,7 @@ from rueda.training._gradients import sum_over_ranks
 
 __all__ = ["LearningRateScheduler", "clip_grad_norm_"]
 
-# The base class for schedulers. Old versions of PyTorch have it only as _LRScheduler; newer versions deprecate this name.
+# The base class of schedulers. Old versions of PyTorch call it _LRScheduler; newer versions deprecate this name.
 _Scheduler: Any = getattr(torch.optim.lr_scheduler, "LRScheduler", None) or torch.optim.lr_scheduler._LRScheduler
 
 
@@ -30,8 +30,8 @@ class LearningRateScheduler(_Scheduler):  # type: ignore[misc]
     """Sets the learning rate of a PyTorch optimizer from a rueda.training.LearningRate.
 
     Call ``step()`` once after each step of the optimizer. A parameter group may have another rate than ``rate.base``
-    when the scheduler is made, for example half of it. It then always gets half of each step's rate. The momentum of
-    PyTorch's optimizers does not contain the rate, so it needs no correction.
+    when the scheduler is made, for example half of it. This group then always gets half of each step's rate. The
+    momentum of PyTorch's optimizers does not contain the rate, so it needs no correction.
 
     Args:
         optimizer: an optimizer of PyTorch, also one of rueda.torch.DistributedOptimizer. Give it the rate for one worker,

@@ -89,13 +89,17 @@ class BackupAndRestore:
     is complete. If the program leaves the loop early, no further checkpoint is saved. All ranks must run the loop, with
     the same arguments.
 
-    A resumed run computes the same values as an uninterrupted run under one condition. Everything that a step uses must
-    be a function of the step's number, or must be in the model or the state. For data, there are two ways. You can use
-    Sampler.at_step() with the same ``batch`` in every run. (``batch`` counts the samples of all ranks, so do not
-    multiply it by size().) Or you can put a Pipeline into the state. In this case, take each batch only after the loop
-    has given the number of its step, as ``zip(backup, batches)`` does. If a batch is taken earlier, the saved position
-    already lies behind it, and a resumed job skips it. For random numbers, use ``seed``. The job may have another
-    number of ranks than before. Sums of gradients are then rounded in another order.
+    A resumed run computes the same values as an uninterrupted run under one condition: everything that a step uses must
+    be computed from the step's number, or must be in the model or the state. For random numbers, use ``seed``. For
+    data, there are two ways:
+
+    - Use Sampler.at_step() with the same ``batch`` in every run. ``batch`` counts the samples of all ranks, so do not
+      multiply it by size().
+    - Put a Pipeline into the state. Take each batch only after the loop has given the number of its step, as
+      ``zip(backup, batches)`` does. If a batch is taken earlier, the saved position already lies behind it, and a
+      resumed job skips it.
+
+    The job may have another number of ranks than before. Sums of gradients are then rounded in another order.
 
     Args:
         steps: the number of steps of the whole run.
@@ -161,10 +165,12 @@ class BackupAndRestore:
         checkpoint if one is due.
         """
         if _lifecycle.rank() != 0:
-            return  # only rank 0 writes checkpoints, and its clock decides when
+            return  # only rank 0 decides whether a checkpoint is due, and writes it
         if step + 1 == self._steps:
-            with _lifecycle.busy("writing the last checkpoint"):  # other ranks may be waiting for rank 0
-                self.manager.wait()  # otherwise the last save is skipped if an earlier one is still being written
+            # Other ranks may be waiting for rank 0, so rank 0 reports why it is busy.
+            with _lifecycle.busy("writing the last checkpoint"):
+                # While an earlier checkpoint is still being written, _save() could skip the last one.
+                self.manager.wait()
                 self._save(step + 1)
                 self.manager.wait()
         elif self.manager.is_due(step + 1):

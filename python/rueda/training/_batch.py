@@ -48,7 +48,7 @@ def plan_batch(
 
     Raises:
         InvalidArgument: an argument is out of its range, or ``total`` is no multiple of the workers and must not be
-            rounded. The message contains the two multiples next to ``total``.
+            rounded. The message names the nearest multiples.
         NotInitialized: ``workers`` is not given, and rueda.init() was not called.
 
     Example::

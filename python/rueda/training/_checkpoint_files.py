@@ -47,8 +47,8 @@ class Candidates:
         self._warn(f"{reason}. This checkpoint is left out, and the one before it is used")
 
     def raise_if_all_are_damaged(self) -> None:
-        """Raises InvalidArgument if a checkpoint was left out. If the training began from the start instead, nobody would
-        notice the loss.
+        """Raises InvalidArgument if damaged checkpoints were found. Call it if no checkpoint could be restored. If the
+        training then began from the start without an error, nobody would notice the loss.
         """
         if self._damaged:
             raise InvalidArgument(
@@ -58,8 +58,8 @@ class Candidates:
 
 
 class Opened(NamedTuple):
-    """A checkpoint that was opened: its headers were read. ``entry`` describes it, and ``structure`` is the description
-    of its state. ``state`` has the state's tensors, with undefined contents.
+    """An opened checkpoint. Only its headers were read. ``entry`` describes the checkpoint, and ``structure`` describes
+    its state. ``state`` has new tensors into which the tensors of the state will be read.
     """
 
     checkpoint: object
@@ -73,14 +73,14 @@ def open_checkpoint(path: bytes) -> Opened:
 
     Raises:
         InvalidArgument: the checkpoint is damaged.
-        ResourceExhausted: descriptors or memory are used up; the checkpoint may be good.
+        ResourceExhausted: memory or file descriptors are used up. The checkpoint may be undamaged.
     """
     checkpoint = _native.checkpoint_open(path)
     entry = json.loads(_native.checkpoint_describe(checkpoint))
     try:
         structure = structure_of(entry)
         state = new_tensors(entry["state"], structure)
-        # This call raises an error if the description does not fit the tensors.
+        # put_together() raises an error if the description does not fit the tensors. Its result is not needed here.
         _trees.put_together(structure, state.__getitem__)
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise InvalidArgument(
@@ -100,6 +100,6 @@ def structure_of(entry: Mapping[str, Any]) -> Any:
 
 
 def new_tensors(forms: list[tuple[str, int, list[int]]], structure: Any) -> dict[str, Any]:
-    """Makes the tensors of a state, with undefined contents. ``forms`` has their names, dtypes and shapes."""
+    """Makes tensors for a state. Their elements are not initialised. ``forms`` has their names, dtypes and shapes."""
     kinds = _trees.kinds_in(structure)
     return {name: _trees.new_tensor(kinds.get(name, "numpy"), dtype, shape) for name, dtype, shape in forms}

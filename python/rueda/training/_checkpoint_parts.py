@@ -35,7 +35,8 @@ def split_rows(model: Any, rank: int | None = None, size: int | None = None) -> 
 
     Args:
         model: a dict of tensors, or an object with state_dict(), as for CheckpointManager.save().
-        rank: by default rueda.rank(). It gets the rows ``shard(rows, rank, size)`` of each tensor; rank 0 gets scalars.
+        rank: by default rueda.rank(). The result has this rank's part of each tensor, which is the rows
+            ``shard(rows, rank, size)``. Rank 0 gets the scalars.
         size: by default rueda.size().
 
     Returns:
@@ -91,7 +92,7 @@ def check(parts: Mapping[str, TensorPart]) -> None:
 
 
 def views_of(parts: Mapping[str, TensorPart], memory: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Any, int, int]]:
-    """Returns the parts in the form that the native module needs. The tensors are those of ``memory``, not those of
-    ``parts``.
+    """Returns the parts in the form that the native module needs. The ranges of rows come from ``parts``, but the
+    tensors come from ``memory``.
     """
     return [(name, _trees.view_of(tensor), parts[name].rows.start, parts[name].whole_rows) for name, tensor in memory]

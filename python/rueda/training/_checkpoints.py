@@ -27,10 +27,10 @@ from rueda.training._checkpoint_parts import TensorPart
 
 T = TypeVar("T")
 
-#: In seconds: the interval in which rank 0 looks for the parts of other ranks. Writing a part takes at least some
+#: Once in this number of seconds, rank 0 looks for the parts of other ranks. Writing a part takes at least some
 #: milliseconds.
 _POLL_INTERVAL = 0.005
-#: In seconds: the interval in which rank 0 asks whether the job has failed. Each such query holds the GIL for tens of
+#: Once in this number of seconds, rank 0 asks whether the job has failed. Each such query holds the GIL for tens of
 #: microseconds.
 _FAILURE_INTERVAL = 0.1
 _logger = logging.getLogger("rueda.training")
@@ -158,7 +158,9 @@ class CheckpointManager:
         return os.fsencode(os.path.join(self._folder, name) if name else self._folder)
 
     def _check_job(self) -> None:
-        """Checks that this process is in the job of the constructor. In another job it may have another rank."""
+        """Checks that the job is still the one in which this object was made. In another job, this process may have
+        another rank.
+        """
         if _lifecycle.job_number() != self._job:
             raise InvalidArgument(
                 f"checkpoints: the manager of {self._folder} was made before the last rueda.init(), for another job or "
@@ -199,14 +201,14 @@ class CheckpointManager:
         return [answer for answer, _ in answers]
 
     def _claim_here(self) -> None:
-        if self._claim is None:  # needed even if another manager of this process has a claim, which may end earlier
+        if self._claim is None:  # a claim of another manager in this process is not enough, because it may end earlier
             self._claim = _native.checkpoint_claim(self._path())
 
     def claim(self) -> None:
         """Claims the folder for this job, so that no other job saves into it at the same time. All ranks must call it.
-        A program need not call it, because the first save also claims the folder. However, if another job uses the
-        folder, this is then noticed only at the first save. The claim ends with the manager, and with the process of
-        rank 0. Restoring needs no claim.
+        A program need not call it, because the first save also claims the folder. But if another job uses the folder,
+        claim() finds this out before the training, and not only at the first save. The claim ends when the manager is
+        deleted, or when the process of rank 0 ends. Restoring needs no claim.
 
         Raises:
             InvalidArgument: another job has claimed the folder. All ranks raise it. The text names its process and host.
@@ -215,7 +217,7 @@ class CheckpointManager:
 
             manager.claim()
         """
-        # if the check fails on one rank, all ranks raise here and none waits in _on_root()
+        # If the check fails on one rank, all ranks raise an error here. So no rank waits for another in _on_root().
         self._on_every_rank(self._check_job)
         self._on_root(self._claim_here)
 
@@ -264,7 +266,7 @@ class CheckpointManager:
             metric: a finite number, for the best checkpoint; None if there is none.
 
         Returns:
-            Whether this rank started a save. All failures of the file system are warnings.
+            True if this rank started a save. All failures of the file system are warnings.
 
         Raises:
             InvalidArgument: the step is negative, the metric is not finite, a key of ``values`` is reserved, or another
@@ -318,11 +320,13 @@ class CheckpointManager:
         """Starts to save a checkpoint to which each rank contributes its rows of the model's tensors. All ranks must
         make the call, and must share the folder.
 
-        Each rank copies its parts, and its thread writes them. When rank 0 has found the parts of all ranks, and they
-        contain all rows of each tensor, it also writes the state. This call exchanges a few small messages among the
-        ranks. If a rank cannot write its part, that rank and rank 0 warn, and the checkpoint is not completed. If rank
-        0 gives up the checkpoint while a rank still writes its part, this rank warns, too. If parts overlap, the common
-        rows must be equal, because restoring uses one of the copies.
+        Each rank copies its parts, and a thread of the rank writes the copies. Rank 0 waits until the files of all
+        ranks are there. If they contain all rows of each tensor, rank 0 also writes the state, and the checkpoint is
+        complete. This call exchanges a few small messages among the ranks.
+
+        If a rank cannot write its part, that rank and rank 0 warn, and the checkpoint is not completed. If rank 0 gives
+        up the checkpoint while another rank still writes its part, the other rank warns, too. If parts overlap, the
+        common rows must be equal, because restoring uses one of the copies.
 
         Args:
             step: the number of completed steps.
@@ -331,7 +335,7 @@ class CheckpointManager:
             state, values, metric: as for save(). Those of rank 0 are saved.
 
         Returns:
-            Whether a save was started. The result is the same on all ranks.
+            True if a save was started. The result is the same on all ranks.
 
         Raises:
             InvalidArgument: as in save(); or a range of rows does not fit its tensor. If one rank finds such an error,
@@ -439,18 +443,20 @@ class CheckpointManager:
         return tensors
 
     def _is_busy(self) -> bool:
-        """Whether the previous checkpoint is still being written. If when_busy is "wait", waits for it."""
+        """Returns True if the previous checkpoint is still being written. If when_busy is "wait", first waits until it
+        is written.
+        """
         if self._waits:
             with _lifecycle.busy("waiting until the previous checkpoint is written"):
                 self.wait()
         return self._writer is not None and self._writer.is_alive()
 
     def _end_previous(self) -> None:
-        """Joins the thread of the previous save, which has done its work. Afterwards the old thread can no longer
-        overwrite the failure of the new save, and the new save may reuse the memory of the copies.
+        """Joins the thread of the previous save, which has nothing left to write. Without this, the old thread might
+        overwrite `_failure` after the new save has set it, or might still use the memory of the copies.
         """
         self.wait()
-        # The time is set even if the save fails at once. Otherwise, each following step would try again.
+        # The time of the last save is set even if this save fails at once. Otherwise, every later step would try again.
         self._last_due = self._last_save = time.monotonic()
 
     def _warn_about_skipping(self, step: int) -> None:
@@ -611,8 +617,8 @@ class CheckpointManager:
         return _info_of(self._folder, entry, whole)
 
     def _read_one(self, model: list[tuple[str, Any]], which: str) -> _checkpoint_files.Opened | None:
-        """Reads the first checkpoint that is not damaged into the model, and its state into new tensors. Runs on rank 0
-        only.
+        """Tries the checkpoints in order, until one is not damaged. Reads its model into the tensors of ``model``, and
+        its state into new tensors. Runs on rank 0 only.
         """
         candidates = _checkpoint_files.Candidates(self._folder, self._warn)
         views = _trees.views_of(model)
@@ -620,7 +626,7 @@ class CheckpointManager:
             try:
                 opened = _checkpoint_files.open_checkpoint(self._path(name))
             except ResourceExhausted:
-                raise  # memory or descriptors are used up; the checkpoint may be good
+                raise  # memory or file descriptors are used up; the checkpoint may be undamaged
             except RuedaError as error:
                 candidates.leave_out(str(error))
                 continue
@@ -640,14 +646,13 @@ class CheckpointManager:
     def restore_parts(
         self, parts: Mapping[str, TensorPart], state: Mapping[str, Any] | None = None, *, which: str = "newest"
     ) -> CheckpointInfo | None:
-        """Restores some rows of tensors, from a checkpoint that a job with any number of ranks saved, with save_parts()
-        or save(). Each rank reads the rows that it needs, so all ranks must share the folder. All ranks must make the
-        call. A rank that needs some rows of a stored part reads the whole part, because the checksum covers the part.
-        This needs memory for the largest such part.
+        """Restores some rows of tensors. The checkpoint may come from save_parts() or save(), and from a job with any
+        number of ranks. Each rank reads the rows that it needs, so all ranks must share the folder. All ranks must make
+        the call. A rank that needs some rows of a stored part reads the whole part, because the checksum covers the
+        part. This needs memory for the largest such part.
 
-        The rows may be divided in another way than when they were saved. ``parts`` need not contain all tensors of the
-        checkpoint, so a tensor that the program no longer has is not noticed. To restore whole tensors on all ranks, use
-        restore().
+        The rows may be divided in another way than when they were saved. It is not an error if the checkpoint has
+        tensors that are not in ``parts``. To restore whole tensors on all ranks, use restore().
 
         Args:
             parts: the parts of this rank, each with the tensor's name. The tensors are overwritten.

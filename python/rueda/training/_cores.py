@@ -13,7 +13,7 @@ from typing import Any
 from rueda import _lifecycle
 
 _COUNT = "OMP_NUM_THREADS"
-_set_here: str | None = None  # the value that use_cores() has set
+_set_here: str | None = None  # the value to which use_cores() has set OMP_NUM_THREADS
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ def use_cores(say: Callable[[str], None] | None = None) -> Cores:
     threads than cores (rueda.threads_per_rank()).
 
     Call it after init(), and before the first computation. Use it in programs that mpirun, srun or torchrun starts;
-    ruedarun sets OMP_NUM_THREADS itself. If the user has set OMP_NUM_THREADS, its value is used. If the user has not
-    set it, torchrun sets it to 1, and use_cores() replaces this value. It also replaces a value that is no number above
-    0, and the summary names this value.
+    ruedarun sets OMP_NUM_THREADS itself. If the user has set OMP_NUM_THREADS to a number above 0, this number is used.
+    Any other text is replaced, and the summary names it. If the user has not set the variable, torchrun sets it to 1.
+    use_cores() replaces this 1, too.
 
-    The function sets the two numbers of threads of PyTorch, if PyTorch was imported. A number that the program has set
-    with torch.set_num_threads(), or by MKL_NUM_THREADS, stays. For libraries that are loaded
-    later, and for child processes, it sets OMP_NUM_THREADS, and KMP_BLOCKTIME if it is not set. NumPy reads these
-    variables when it is imported. The call does not communicate.
+    If PyTorch was imported, the function sets PyTorch's two numbers of threads (``threads`` and ``interop_threads`` of
+    the result). A number that the program has set with torch.set_num_threads(), or by MKL_NUM_THREADS, stays. For
+    libraries that are loaded later, and for child processes, the function sets OMP_NUM_THREADS, and KMP_BLOCKTIME if it
+    is not set. NumPy reads these variables when it is imported. The call does not communicate.
 
     Args:
         say: is called on rank 0 with a line that says what was set; by default the line goes to standard error.
@@ -104,9 +104,9 @@ def _print_to_stderr(line: str) -> None:
 
 
 def _is_of_torchrun(value: str) -> bool:
-    """Whether torchrun, and not the user, has set OMP_NUM_THREADS. torchrun sets it to 1 if it starts several processes
-    and the variable is not set. To find this out, this function reads in /proc the environment with which torchrun
-    itself was started.
+    """Returns True if OMP_NUM_THREADS was set by torchrun, and not by the user. torchrun sets it to 1 if it starts
+    several processes and the variable is not set. This function therefore reads, in /proc, the environment with which
+    torchrun itself was started: the variable is there only if the user has set it.
     """
     if value != "1" or "TORCHELASTIC_RUN_ID" not in os.environ:
         return False
@@ -136,7 +136,7 @@ def _threads_of_the_user(torch: Any, value: str) -> int | None:
     loaded.
 
     Args:
-        value: OMP_NUM_THREADS, which torchrun or an earlier use_cores() may have set.
+        value: the value of OMP_NUM_THREADS. It may come from torchrun or from an earlier use_cores().
     """
     threads: int = torch.get_num_threads()
     usable = os.sched_getaffinity(0)

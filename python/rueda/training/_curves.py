@@ -29,7 +29,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Returns 1, 2 and 5 times the powers of ten from 10^low to 10^high."""
+    """Returns the numbers between 10^low and 10^high that are 1, 2 or 5 times a power of ten."""
     numbers = [factor * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for factor in (1, 2, 5)]
     return [number for number in numbers if low - 1e-9 <= math.log10(number) <= high + 1e-9]
 
@@ -41,7 +41,7 @@ def _range_of(values: Iterable[float], from_zero: bool) -> tuple[float, float]:
     low, high = min(finite), max(finite)
     if from_zero and low > 0:
         low = 0.0
-    # An axis needs a width that is far above the rounding of its values. Otherwise, its ticks would be equal.
+    # If all values are nearly equal, the axis gets a larger range. Otherwise, rounding would make its ticks equal.
     magnitude = max(abs(low), abs(high))
     wide = high - low > max(1e-12 * magnitude, 1e-300)
     return (low, high) if wide else (low, low + max(1.0, 1e-9 * magnitude))
@@ -67,7 +67,8 @@ def draw_curves(
         x_label: a text for the horizontal axis.
         y_label: a text for the vertical axis.
         logarithmic: True for a logarithmic vertical axis. Values that are not above 0 then interrupt the curve.
-        marks: places on the horizontal axis that get a vertical line, by the text of the legend.
+        marks: the positions of vertical lines on the horizontal axis. Each key is a text for the legend, and its value
+            is a list of positions.
 
     Raises:
         InvalidArgument: there is no curve, or the file's name has the extension of another format.

@@ -24,9 +24,10 @@ from rueda.training._checkpoints import CheckpointManager
 
 T = TypeVar("T")
 
-#: The other ranks wait for a rank (the rank is "awaited") if two conditions are true. On average, the other ranks were
-#: in communication during at least _AWAITED_SHARE of the job's time. This rank was in communication for at most
-#: _AWAITED_RANKS_OWN_SHARE of their average time. `rueda top` has the same limits for a straggler.
+#: These limits decide whether a rank counts as "awaited", which means that the other ranks waited for it. The other
+#: ranks must have spent, on average, at least the fraction _AWAITED_SHARE of the job's time in communication. The
+#: awaited rank itself must have spent at most the fraction _AWAITED_RANKS_OWN_SHARE of this average in communication.
+#: `rueda top` has the same limits for a straggler.
 _AWAITED_SHARE = 0.1
 _AWAITED_RANKS_OWN_SHARE = 0.25
 #: In a job that took less than this time, no rank counts as awaited: such short waits come from the start of the
@@ -59,9 +60,9 @@ class RankReport:
 
 @dataclass(frozen=True)
 class JobReport:
-    """The numbers of a job. ``checkpoint`` has the keys "step", "age_seconds" and "folder"; it is None on all ranks
-    except rank 0, and if there is no checkpoint. ``checkpoint_failure`` says why the last save failed, or why the
-    checkpoints cannot be listed.
+    """The numbers of a job. Only rank 0 has ``checkpoint``, the newest checkpoint: a dict with the keys "step",
+    "age_seconds" and "folder". It is None on other ranks, or if there is no checkpoint. ``checkpoint_failure`` says why
+    the last save failed, or why the checkpoints cannot be listed.
 
     Example::
 
@@ -95,9 +96,10 @@ class JobReport:
 
     @property
     def awaited_rank(self) -> int | None:
-        """The rank for which the other ranks waited; None if there is none. Two conditions must be true. On average,
-        the other ranks were in communication during at least a tenth of the job's time. This rank was in communication
-        for at most a quarter of their average time. A job of less than 1 s has no such rank.
+        """The rank for which the other ranks waited; None if there is none. This is the rank that spent the least time
+        in communication, if two conditions are true. The other ranks spent, on average, at least a tenth of the job's
+        time in communication. This rank spent at most a quarter of that average. A job of less than 1 s has no such
+        rank.
         """
         times = [rank.in_communication for rank in self.ranks]
         if len(times) < 2 or self.seconds < _SHORT_JOB_SECONDS:
@@ -214,12 +216,12 @@ class JobSummary:
         number = operator.index(samples)
         if number < 0:
             raise InvalidArgument(f"JobSummary: a step has {number} samples; the number must not be negative")
-        self._samples += number  # the module json cannot write other integers
+        self._samples += number  # a Python int, because the module json cannot write NumPy's integers
         self._steps += 1
 
     @contextlib.contextmanager
     def waiting_for_data(self) -> Iterator[None]:
-        """A context whose time counts as waiting for data.
+        """A context manager. The time spent in its block counts as waiting for data.
 
         Example::
 
@@ -267,8 +269,8 @@ class JobSummary:
         """Collects the numbers of all ranks, and prints them on rank 0. All ranks must make the call, before shutdown().
 
         Args:
-            checkpoints: the manager of the job's checkpoints. Rank 0 waits until its last checkpoint is complete, and
-                prints its step and its age.
+            checkpoints: the manager of the job's checkpoints. Rank 0 waits until the last checkpoint is complete, and
+                prints the step and the age of this checkpoint.
             json_file: the file into which rank 0 writes the numbers as JSON. If it cannot be written, rank 0 logs a
                 warning.
             say: is called on rank 0 with the text; by default the text goes to standard output.
@@ -315,7 +317,9 @@ def _print(text: str) -> None:
 
 
 def _last_checkpoint(manager: CheckpointManager | None) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns the last complete checkpoint, and why the last save failed or why there is no list of checkpoints."""
+    """Returns the last complete checkpoint, and a text that says which error occurred: the last save failed, or the
+    checkpoints cannot be listed. Each of the two may be None.
+    """
     if manager is None:
         return None, None
     manager.wait()

@@ -3,8 +3,8 @@
 """Learning rates for a job whose global batch grows with the number of workers.
 
 This module computes what ``rueda/training/learning_rate.hpp`` computes, with the same bits, and its messages have the
-same texts (tests/python/test_training_values.py compares them). The arithmetic is implemented a second time in Python,
-because new functions of the C interface for it would need more code.
+same texts (tests/python/test_training_values.py compares them). It implements the arithmetic a second time and does not
+call the C++ code, because that would need new functions of the C interface, which are more code.
 """
 
 from __future__ import annotations
@@ -280,9 +280,9 @@ class LearningRate:
 
 
 def momentum_correction(previous_rate: float, rate: float) -> float:
-    """Returns the factor by which a trainer must multiply its momentum when the rate changes, if the momentum contains
-    the rate: ``v = m * v + rate * g; w -= v`` (Goyal et al. 2017, section 3). The momentum of torch.optim.SGD does not
-    contain the rate, and needs no correction.
+    """Returns the factor by which a trainer must multiply its momentum when the learning rate changes. Only a momentum
+    that contains the rate needs this: ``v = m * v + rate * g; w -= v`` (Goyal et al. 2017, section 3). The momentum of
+    torch.optim.SGD does not contain the rate.
 
     Raises:
         InvalidArgument: a rate is not a number above 0.
@@ -308,9 +308,9 @@ class Plateau:
     Args:
         factor: the rate is multiplied by this number; above 0 and below 1.
         patience: the factor is lowered after more than this number of observations in a row without an improvement.
-        threshold: a metric is an improvement if it is better than the best one by more than this fraction of the best
-            one.
-        cooldown: the number of observations after a reduction that are not counted.
+        threshold: a metric counts as an improvement only if it beats the best earlier metric by more than this fraction
+            of the best earlier metric.
+        cooldown: after the factor was lowered, this number of observations is not counted.
         least: the smallest factor.
         larger_is_better: True for an accuracy, False for a loss.
 

@@ -35,7 +35,7 @@ class MetricsWriter:
             object wrote, and not those of an earlier job.
 
     Raises:
-        InvalidArgument: a format is unknown, or a file cannot be created. An earlier file at this place is then unchanged.
+        InvalidArgument: a format is unknown, or a file cannot be created. Earlier files of this name stay unchanged.
         ResourceExhausted: the disk is full.
 
     Example::
@@ -67,8 +67,8 @@ class MetricsWriter:
         """Writes the metrics of a step.
 
         Raises:
-            InvalidArgument: a metric has the name "step", or a name that is empty or has control characters; or with
-                the format csv, a metric was not in the first call.
+            InvalidArgument: a metric has the name "step", or its name is empty or contains control characters. With the
+                format csv, also if a metric was not in the first call.
             ResourceExhausted: the disk is full. The line is missing; later calls may succeed.
         """
         if not self._writes:

@@ -24,11 +24,12 @@ def predict(
     without inputs are allowed.
 
     Args:
-        function: gets the numbers of a batch of inputs, and returns a NumPy array or a PyTorch tensor with one row for
-            each of them. It must not call operations of Rueda, because the ranks may have different numbers of batches.
+        function: is called with a batch of inputs, as a range of their indices. It returns a NumPy array or a PyTorch
+            tensor with one row for each input. It must not call operations of Rueda, because the ranks may have
+            different numbers of batches.
         count: the number of inputs.
         batch_size: the largest number of inputs in a call of ``function``.
-        root_rank: the rank that gets the outputs; None: all ranks get them.
+        root_rank: the rank that gets the outputs. If it is None, all ranks get them.
 
     Returns:
         The outputs, in the CPU's memory: a PyTorch tensor if ``function`` returns those, otherwise a NumPy array. None on
@@ -108,7 +109,7 @@ def _checked(output: Any, batch: range) -> Any:
 
 
 def _concatenated(outputs: list[Any]) -> tuple[Any, str]:
-    """Returns the rows as a NumPy array, and the library that they came from."""
+    """Returns all rows as one NumPy array, and the library of the outputs: "torch" or "numpy"."""
     if not outputs:
         return None, ""
     if _trees.is_torch(outputs[0]):

@@ -34,7 +34,7 @@ def permutation(count: int, seed: int, stream: int) -> list[int]:
     a, b, c, d = initial_state(seed, stream)
     order = list(range(count))
     for left in range(count, 1, -1):
-        # Values above this limit are discarded, because they would make small remainders more probable.
+        # `value % left` must give each number with the same probability, so values above the limit are discarded.
         limit = _MASK - (_MASK % left + 1) % left
         while True:
             five = (b * 5) & _MASK

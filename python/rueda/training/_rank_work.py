@@ -17,7 +17,7 @@ from rueda.errors import Internal, RuedaError
 T = TypeVar("T")
 
 _logger = logging.getLogger("rueda.training")
-#: The number of seconds after which the watch reads the counts of this rank again. Reading them takes tens of
+#: Once in this number of seconds, a _Watch reads the counts of this rank's operations. Reading them takes tens of
 #: microseconds.
 _PAUSE = 0.1
 
@@ -45,7 +45,7 @@ def on_rank_zero(
         warn: is called with the line, in the thread of rank 1; by default the logger "rueda.training" gets a warning.
 
     Returns:
-        The result of ``body`` on rank 0, and on all ranks with ``share``. Otherwise None.
+        The result of ``body`` on rank 0. With ``share``, all other ranks get it, too; without, they get None.
 
     Raises:
         The exception of ``body``, on rank 0. With ``share``, the other ranks raise the same exception, or
@@ -120,10 +120,10 @@ class _Watch:
 
     @classmethod
     def replace(cls, what: str, warn_after: float, warn: Callable[[str], None]) -> None:
-        """Begins a watch of the next work. If the watch of the previous work still runs, ends it first."""
+        """Starts a new _Watch. If the one for the previous work still runs, ends it first."""
         cls.finish()
-        # The thread is a daemon thread, which can write no warning while the process ends. So atexit must call
-        # finish() first. It calls the newest function first, and rueda.shutdown() was registered before this one.
+        # The watch's thread is a daemon thread. It could not write its warning while the process ends, so finish() must
+        # end it earlier, even before rueda.shutdown(). atexit calls the function that was registered last first.
         atexit.unregister(cls.finish)
         atexit.register(cls.finish)
         cls.current = cls(what, warn_after, warn)

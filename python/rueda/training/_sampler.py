@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Decides which samples a rank trains on. Every rank computes the same permutation and uses its own share of it.
 
-This module computes what ``rueda/training/sampler.hpp`` computes (tests/python/test_training_values.py compares the shares). The
-position of a job in its data therefore means the same in Python and in C++.
+This module computes what ``rueda/training/sampler.hpp`` computes, so each step has the same samples in Python and in
+C++. tests/python/test_training_values.py compares the two.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ def shard(count: int, rank: int | None = None, size: int | None = None) -> range
 class Share(NamedTuple):
     """This rank's part of a batch.
 
-    ``indices`` are the samples. The first ``counted`` of them count; the others are padding, and their weight in loss,
-    gradient and metrics is 0. ``weight`` is the factor for the mean over the counted samples, if the ranks' means are
-    averaged. ``batch_size`` is the number of counted samples over all ranks.
+    ``indices`` has the numbers of the samples. Only the first ``counted`` samples count. The others are padding: their
+    weight in loss, gradient and metrics is 0. Multiply this rank's mean by ``weight`` before the means of all ranks are
+    averaged. The average is then the mean over all counted samples. ``batch_size`` is the number of counted samples
+    over all ranks.
 
     Example::
 

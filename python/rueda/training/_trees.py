@@ -124,7 +124,7 @@ def from_text(text: str) -> Any:
 
 
 def new_tensor(kind: str, dtype: int, shape: list[int]) -> Tensor:
-    """Makes a tensor in the CPU's memory, with undefined contents."""
+    """Makes a tensor in the CPU's memory. Its elements are not initialised."""
     if kind == "torch":
         import torch
 
@@ -167,8 +167,8 @@ def _refuse_divided(name: str, tensor: object) -> None:
 
 
 def view_of(tensor: Tensor) -> Tensor:
-    """Returns an object through which Rueda can use a contiguous tensor in the CPU's memory. For a tensor of PyTorch
-    this is a TensorView, because DLPack in PyTorch 1.13 does not support bool.
+    """Returns an object through which Rueda can use a contiguous tensor in the CPU's memory. For a NumPy array this is
+    the array itself. For a tensor of PyTorch it is a TensorView, because DLPack in PyTorch 1.13 does not support bool.
     """
     if not is_torch(tensor):
         return tensor
@@ -176,13 +176,13 @@ def view_of(tensor: Tensor) -> Tensor:
 
 
 def views_of(tensors: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-    """Returns named tensors as view_of() does."""
+    """Applies view_of() to each tensor, and keeps the names."""
     return [(name, view_of(tensor)) for name, tensor in tensors]
 
 
 def host_memory_of(tensor: Tensor) -> Tensor:
-    """Returns contiguous CPU memory with the tensor's form: the tensor itself if it has such memory, otherwise new
-    memory with undefined contents.
+    """Returns a contiguous tensor in the CPU's memory, of the same shape and dtype. This is the given tensor itself if
+    its memory is contiguous, writable and of the CPU. Otherwise it is a new tensor, whose elements are not initialised.
     """
     if is_torch(tensor):
         tensor = tensor.detach()
@@ -193,8 +193,8 @@ def host_memory_of(tensor: Tensor) -> Tensor:
 
 
 def copy_into(target: Tensor, source: Tensor) -> None:
-    """Copies the elements of a tensor into another tensor of the same form, unless both have the same memory. Both
-    tensors must belong to the same library (PyTorch or NumPy).
+    """Copies the elements of `source` into `target`. Does nothing if both have the same memory. Both tensors must have
+    the same shape and dtype, and belong to the same library (PyTorch or NumPy).
     """
     if is_torch(target):
         if target.data_ptr() != source.data_ptr():
@@ -264,10 +264,11 @@ def model_tensors(model: Any) -> list[tuple[str, Tensor]]:
 
 
 def check_targets(state: Mapping[str, Any]) -> None:
-    """Checks that each value of ``state`` can take a restored value.
+    """Checks that a restore can write into each value of ``state``.
 
     Raises:
-        InvalidArgument: a value cannot take a restored value. The message contains the key of this value.
+        InvalidArgument: a value is neither a tensor nor a dict nor an object with load_state_dict(). The message
+            contains the key of this value.
     """
     for key, target in state.items():
         if not (hasattr(target, "load_state_dict") or is_torch(target) or is_array(target) or isinstance(target, dict)):

@@ -20,8 +20,8 @@ namespace rueda::tests {
 [[nodiscard]] double expected_of(const Segment& segment, const std::vector<std::uint32_t>& contributing,
                                  std::uint32_t members, std::size_t i);
 
-/// These functions throw if the condition does not hold. Catch2's checks cannot be used, because the members are
-/// threads.
+/// require_equal() throws if the difference is larger than `tolerance`, and require_ok() throws if the status is a
+/// failure. Catch2's checks cannot be used, because the members are threads.
 void require_equal(const std::string& what, double found, double expected, double tolerance);
 void require_ok(const Status& status);
 

@@ -290,8 +290,8 @@ TEST_CASE("a team of 16 replicas on four devices", "[gpu]") {
     CHECK(refused.message() == "there are 17 replicas on GPUs; expected 1 to 16 in a process");
 }
 
-/// The number of the call of cuStreamWaitEvent that has no effect (a planted defect). With −1, all calls have their
-/// effect. The accesses are relaxed, because each test runs on one thread.
+/// A planted defect: the call of cuStreamWaitEvent with this number does nothing. With −1, there is no defect.
+/// The accesses are relaxed, because each test runs on one thread.
 std::atomic<int> dropped_wait{-1};
 std::atomic<int> wait_calls{0};
 CudaResult (*real_wait)(CudaStream, CudaEvent, unsigned) = nullptr;

@@ -43,8 +43,8 @@ inline double decode_half(std::uint16_t bits, HalfFormat format) {
     return (bits & 0x8000) != 0 ? -value : value;
 }
 
-/// Calls `with` with a value of the C++ type that corresponds to `dtype`. Throws for 16-bit floats, which have no such
-/// type.
+/// Passes a value of the C++ type that corresponds to `dtype` to the function `with`. Throws for 16-bit floats, which
+/// have no such type.
 template <class F>
 auto with_type(DType dtype, F&& with) {
     switch (dtype) {

@@ -67,7 +67,7 @@ void abort_without_a_member(Member& member) {
     communicator.reset();
     second.reset();
     const auto took = Clock::now() - start;
-    member.meet();  // before the checks, because a member whose check fails would keep the other members waiting
+    member.meet();  // meet() comes before the checks, because a member whose check fails would keep the others waiting
     expect(took < 1s, "the abort took long");
     expect(gpu::live_communicators() == 0, "a communicator is left");
 }
@@ -137,7 +137,7 @@ TEST_CASE("a slow ncclGetUniqueId does not delay the thread that makes the offer
         [](Member& member) {
             for (int set = 0; set < 2; ++set) {
                 if (member.number() == 0) {
-                    member.runtime().prepare_nccl_id();  // in the product, the program's thread calls this
+                    member.runtime().prepare_nccl_id();  // in the product, the program's thread calls this function
                 }
                 member.meet();
                 const auto start = Clock::now();
@@ -434,8 +434,8 @@ TEST_CASE("planted defects are found", "[gpu]") {
         planted.cuda.context_push = [](cuda::CudaContext context) {
             cuda::CudaContext current = nullptr;
             static_cast<void>(real_cuda.context_get_current(&current));
-            // The defect is planted only in calls of the plugin, which have a current context. If no context is
-            // current, the test's program made the call, which must work.
+            // The plugin makes this call while a context is current, and only its calls get the defect. A call
+            // without a current context comes from the test's program, and must work.
             return real_cuda.context_push(current == nullptr ? context : nullptr);
         };
     }
@@ -470,7 +470,8 @@ TEST_CASE("an abort that does nothing is found", "[gpu]") {
     CHECK(complaints.size() == 2);
 }
 
-/// All aborts begin 1.3 s after the first call, so they come too late for the promise of one second.
+/// All aborts begin 1.3 s after the first call. This is too late: abort_without_a_member() expects aborts that take
+/// less than a second.
 cuda::NcclResult late_abort(cuda::NcclCommunicator communicator) {
     static const Clock::time_point begin = Clock::now() + 1300ms;
     std::this_thread::sleep_until(begin);

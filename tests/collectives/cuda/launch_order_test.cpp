@@ -70,7 +70,7 @@ TEST_CASE("Devices wait for their own batches only, and count together", "[unit]
     CHECK(order.enter(&a, 0, 1) == 11);
 }
 
-/// What counts the batches: each process (correct), or each device (a planted defect).
+/// Whether each process counts its batches (correct), or each device counts its batches (a planted defect).
 enum class Count : std::uint8_t { of_process, of_device };
 
 /// A model of a job: processes with devices, and process sets. A set has at most one device of each process. Each
@@ -274,8 +274,8 @@ TEST_CASE("A set that expects others has an order with them", "[unit]") {
     CHECK(sets.add({.owner = &first, .set = 4, .rank = 0, .device = 0}, true).any);
     const auto other = sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false);
     CHECK((other.any && !other.without_order));
-    // The members of the first set decide to use NCCL without an order. The first set then counts as a set without an
-    // order, although this rank expects other sets.
+    // This rank expects other sets. Nevertheless, the members of the first set decide to use NCCL without an order. The
+    // first set then counts as a set without an order.
     sets.decide(&first, false);
     CHECK(sets.add({.owner = &second, .set = 5, .rank = 0, .device = 1}, false).without_order == 4);
 }

@@ -115,14 +115,15 @@ public:
     [[nodiscard]] std::vector<std::byte> get(const std::byte* memory, std::size_t bytes);
 
     /// Runs one batch as the engine does: records the ready event, steps the task until it is done, and makes the
-    /// program's stream wait for the end. Returns the failure of the communicator, if there is one. Fills in the parts
-    /// of the batch that the CPU's communicator needs. For an exchange, all members must therefore call this function.
+    /// program's stream wait for the end. Returns the failure of the communicator, if there is one. Also fills in
+    /// the parts of the batch that the CPU's communicator needs. In an exchange, these are the splits of all members,
+    /// so all members must call this function.
     [[nodiscard]] Status run(DeviceCommunicator& communicator, DeviceBatch batch);
     /// Steps the task until it is done or has failed. Returns a timeout after `limit`.
     [[nodiscard]] static Status drive(DeviceCommunicator& communicator, Task& task,
                                       std::chrono::milliseconds limit = kPatience);
 
-    /// Makes a communicator of the given members, without offers.
+    /// Makes a communicator of the given members. Does not exchange the members' offers.
     [[nodiscard]] std::unique_ptr<DeviceCommunicator> make_communicator(const std::vector<std::uint32_t>& set,
                                                                         std::int32_t id = 0);
     [[nodiscard]] std::vector<std::uint32_t> all_members() const;

@@ -186,7 +186,7 @@ TEST_CASE("two members on one device need a newer NCCL, its variable, and two pr
     CHECK(decision_of(all).value().nccl_version == 23007);
     all[2].process = all[1].process;
     CHECK(contains(decide_all(all).status(), "in one process"));
-    all[2].host = 78;  // numbers of processes are compared only if the members are on the same host
+    all[2].host = 78;  // process numbers are compared only if the members are on the same host
     CHECK(decide_all(all).is_ok());
 }
 

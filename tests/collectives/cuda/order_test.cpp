@@ -288,8 +288,8 @@ void finish(std::initializer_list<OrderedSet*> sets) {
 enum class End : std::uint8_t { abandoned, aborted, destroyed, launched };
 
 /// Runs two sets of two members. Member 0 enters a batch of the first set, and member 1 does not start this batch.
-/// Member 0 therefore cannot launch its batch of the second set. It can do so only after its batch of the first set has
-/// ended, in the way that `end` says.
+/// Therefore member 0 cannot launch its batch of the second set until its batch of the first set has ended. `end` says
+/// in which way this batch ends.
 void keep_second_set_waiting(Member& member, End end) {
     member.expect_other_sets();
     std::vector<std::unique_ptr<OrderedSet>> sets;
@@ -386,8 +386,8 @@ TEST_CASE("a set that was alone gets an order when another set asks for one, and
                 }
             }
             const std::size_t warnings = member.warnings().size();
-            // The first member of a set warns that the set cannot use NCCL yet. This is member 1 for the second set,
-            // and member 0 for the third set.
+            // The first member of a set warns that the set cannot use NCCL yet. The first member of the second set is
+            // member 1. The first member of the third set is member 0.
             ensure(warnings == (member.number() == 0 || member.number() == 1 ? 1 : 0), "another number of warnings");
             // The first set has run one batch. At its fourth batch, it gets a launch order. The other sets exchange
             // offers again at their fourth batches.

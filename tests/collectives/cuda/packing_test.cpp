@@ -131,7 +131,7 @@ TEST_CASE("a member that has joined fills its part of the packs", "[unit]") {
     const CallPlan plan = packed_plan(joined(segments));
     CHECK(plan.packed.empty());
     REQUIRE(plan.calls.size() == 3);
-    // One fill is for the sums, one for the maxima, and one for the large tensor.
+    // Neutral elements fill three parts of scratch memory: for the sums, for the maxima, and for the large tensor.
     REQUIRE(plan.fills.size() == 3);
     std::size_t bytes = 0;
     for (const NeutralFill& fill : plan.fills) {

@@ -50,9 +50,9 @@ struct WatchedBatch {
 /// The phases and kinds of work that the steps of a task reported.
 struct Seen {
     std::set<LaunchPhase> phases;
-    std::set<StepWork> waits;         // the work in steps without progress, except in the phase on_cpu
-    std::set<StepWork> waits_on_cpu;  // the work in steps without progress, in the phase on_cpu
-    std::set<StepWork> works;         // the work in steps that made progress
+    std::set<StepWork> waits;         // kinds of work in steps without progress, in phases other than on_cpu
+    std::set<StepWork> waits_on_cpu;  // kinds of work in steps without progress, in the phase on_cpu
+    std::set<StepWork> works;         // kinds of work in steps that made progress
     std::set<LaunchPhase> phases_with_chunks;
 };
 
@@ -119,8 +119,8 @@ TEST_CASE("a batch in the host's memory says whether it waits for its inputs, fo
         assure(seen.phases.contains(LaunchPhase::copies) && seen.phases.contains(LaunchPhase::on_cpu), "a phase");
         assure(!seen.phases.contains(LaunchPhase::launching), "a phase of NCCL");
         assure(seen.phases_with_chunks == std::set{LaunchPhase::on_cpu}, "chunks in another phase");
-        // If this member's thread did not run while the device copied, no step saw the device at work, so `waits` is
-        // empty.
+        // `waits` is empty if no step saw the device at work. This happens if this member's thread did not run while
+        // the device copied.
         assure(seen.waits.empty() || seen.waits == std::set{StepWork::device_wait}, "a wait for something else");
         assure(!seen.waits_on_cpu.contains(StepWork::device_wait), "the CPU's task waits for a device");
         assure(seen.works.contains(StepWork::copy_in), "no copy");

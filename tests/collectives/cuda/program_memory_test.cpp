@@ -53,7 +53,7 @@ TEST_CASE("memory is freed after the device's last work with it, and nobody wait
         demand_that(!was_late, "the call waited for the device");
         demand_that(!is_freed, "the memory was freed although the device uses it");
         demand_that(runtime.memory_of(memory.value()) == nullptr, "the block is still there");
-        // A call of the program frees the memory when the device has done the copy.
+        // When the device has done the copy, a later call of the program (here record()) frees the memory.
         const auto limit = std::chrono::steady_clock::now() + 20s;
         while (gpu::allocated_bytes() >= before && std::chrono::steady_clock::now() < limit) {
             demand_that(runtime.record(member.stream()).is_ok(), "record");

@@ -16,8 +16,9 @@ namespace rueda::tests {
 /// Threads: as for Communicator.
 class WatchedHost final : public collectives::Communicator {
 public:
-    /// `keeps_own_proposals` plants a defect. The members sometimes compute the highest of their numbers by an
-    /// operation of this communicator. With the defect, this member gets its own number as the result.
+    /// `keeps_own_proposals` plants a defect. By an operation of this communicator, the members compute the
+    /// highest of the numbers that they propose for a batch. With the defect, this member gets its own number as the
+    /// result.
     explicit WatchedHost(std::shared_ptr<collectives::Arena> arena, bool keeps_own_proposals = false)
         : members_(arena->plan().members),
           member_(arena->rank()),

@@ -27,9 +27,9 @@ Factors factors_of(const ops::Reduction& r) {
     if (r.op == ReduceOp::average) {
         factors.within.op = factors.between.op = ReduceOp::sum;
     }
-    // For float16 and 8-bit floats, the postscale is already applied within the hosts. For an average, the postscale
-    // contains the division. So the hosts' partial results are already divided, and fit into the type's range if the
-    // final average fits.
+    // For float16 and 8-bit floats, each host applies the postscale to its partial result. The postscale of an average
+    // contains the division. So the partial results are already divided, and fit into the type's range if the final
+    // average fits.
     if ((r.dtype == DType::float16 || ops::is_float8(r.dtype)) && linear) {
         factors.within.postscale = r.op == ReduceOp::average ? r.postscale / r.divisor : r.postscale;
         factors.last.op = ReduceOp::sum;

@@ -83,8 +83,8 @@ TEST_CASE("the bits of a compressed tensor depend neither on its batch nor on ch
                         plan.tensors.push_back({DType::int32, ReduceOp::sum, 999, 1.0, 1.0});
                     }
                     std::mt19937 random(static_cast<std::uint32_t>(results.size()));
-                    // The inputs of the first tensor are the first random numbers, so runs with the same seed have the
-                    // same inputs.
+                    // The inputs of the first tensor are the first random numbers. So they are the same in all runs
+                    // with this seed, even if the batch has more tensors.
                     HostsOfThreads hosts({layout, 1024, 4, residency, {small, chunk}, 2}, {plan}, 31);
                     REQUIRE(hosts.run(random));
                     for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
@@ -115,8 +115,8 @@ TEST_CASE("half the bytes of float32 cross between hosts, and a quarter of those
         const std::uint64_t hosts = layout.back() + 1;
         for (const DType dtype : kDTypes) {
             const TensorPlan tensor{dtype, ReduceOp::sum, kCount, 1.0, 1.0};
-            // In the reduce-scatter, every host sends to each other host the part that this receiving host combines. In
-            // the allgather, each host sends the combined part to all other hosts.
+            // In the reduce-scatter, each host combines one part, which all other hosts send to it. In the allgather,
+            // each host sends its combined part to all other hosts.
             CHECK(sent_bytes(layout, tensor, Compression::none) == 2 * (hosts - 1) * kCount * size_of(dtype));
             for (const Compression compression : kCompressions) {
                 CHECK(sent_bytes(layout, tensor, compression) == 2 * (hosts - 1) * kCount * 2);

@@ -314,7 +314,7 @@ StepResult step_while_possible(HostsOfThreads& hosts, std::uint32_t rank) {
 TEST_CASE("a rank that waits for another host polls, and a rank that waits for its own host sleeps", "[unit]") {
     HostsOfThreads hosts(few({0, 1, 1}), {one_tensor({DType::float32, ReduceOp::sum, 9})}, 1);
     CHECK(step_while_possible(hosts, 0) == StepResult::polling);
-    // Rank 2 belongs to no lane, so it exchanges nothing with the other host and waits for rank 1.
+    // Rank 2 belongs to no lane, so it exchanges nothing with the other host. It only waits for rank 1.
     CHECK(step_while_possible(hosts, 2) == StepResult::waiting);
     // rank 1 has sent its parts to the other host and received all parts from there
     CHECK(step_while_possible(hosts, 1) == StepResult::done);
@@ -418,9 +418,9 @@ TEST_CASE("the sizes that other ranks send are compared with the sizes that they
           "expected fewer than 2^64 bytes together");
 }
 
-/// Rank 1 sends and receives nothing. Rank 0 claims that it sends 2^60 bytes to rank 2, which is on the same host.
-/// According to the counters, ranks 0 and 2 are always ready for the next round. Nevertheless, a step of rank 1 must
-/// end, because rank 1 notices an abort only between two steps.
+/// A step must end even if there are very many rounds, because a rank notices an abort only between two steps. In this
+/// test, rank 0 claims that it sends 2^60 bytes to rank 2, which is on the same host. According to the counters, ranks
+/// 0 and 2 are always ready for the next round. Rank 1 takes the steps. It sends and receives nothing.
 TEST_CASE("a step ends, however many rounds the others say that there are", "[unit]") {
     auto transports = collectives::make_thread_transports(4);
     const auto arenas = arenas_of(3, few({0, 0, 0, 1}));

@@ -44,7 +44,7 @@ std::vector<std::shared_ptr<Arena>> arenas_of(std::uint32_t members, const Hosts
     plan.cell_bytes = shape.cell_bytes;
     plan.cells_per_rank = shape.cells;
     plan.resident_bytes = kResidentBytes;
-    plan.stream_from = 1024;  // streaming stores also for small outputs; the conformance suite has outputs without them
+    plan.stream_from = 1024;  // small outputs use streaming stores, too; in the conformance suite they do not
     auto memory = Arena::create_memory(plan);
     memory.status().throw_if_failed();
     std::vector<std::shared_ptr<Arena>> arenas;

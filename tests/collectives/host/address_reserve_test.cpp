@@ -64,7 +64,7 @@ TEST_CASE("under a limit of address space nothing is kept", "[unit]") {
     }
     std::byte* const memory = map_some(kMany);
     rlimit limited = before;
-    limited.rlim_cur = RLIM_INFINITY - 1;  // in effect no limit, but a value other than RLIM_INFINITY
+    limited.rlim_cur = RLIM_INFINITY - 1;  // this limit has no effect, but differs from RLIM_INFINITY
     REQUIRE(setrlimit(RLIMIT_AS, &limited) == 0);
     AddressReserve reserve;
     reserve.give(memory, kMany);

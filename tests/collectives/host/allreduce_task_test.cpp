@@ -14,8 +14,8 @@ using collectives::Operation;
 
 /// Returns tensor sizes (numbers of float32 elements) just below, at, and just above each threshold. If a tensor is
 /// smaller than the threshold, each member combines the whole tensor. If it is larger, each member combines only a
-/// share. The thresholds depend on the number of members. This function uses those for 2 members and for `members`
-/// members.
+/// share. The thresholds depend on the number of members. This function uses the thresholds for 2 members and the
+/// thresholds for `members` members.
 std::vector<std::uint64_t> around_thresholds(std::uint32_t members) {
     std::vector<std::uint64_t> counts;
     for (const std::uint64_t bytes : {8U * 1024, 24U * 1024, 40U * 1024, 64U * 1024 / members}) {

@@ -42,7 +42,7 @@ HandMadeJob::HandMadeJob(const Shape& shape, const std::vector<BatchPlan>& batch
     plan.cells_per_rank = shape.cells;
     plan.resident_bytes = kResidentBytes;
     if (shape.members % 2 == 0) {
-        plan.stream_from = 1024;  // streaming stores also for small outputs
+        plan.stream_from = 1024;  // small outputs use streaming stores, too
     }
     auto memory = Arena::create_memory(plan);
     memory.status().throw_if_failed();

@@ -25,7 +25,7 @@ struct TensorPlan {
     std::uint64_t count = 0;
     double prescale = 1.0;
     double postscale = 1.0;
-    bool travels = false;  ///< whether the input is copied into the announcement (it "travels" in the announcement)
+    bool travels = false;  ///< whether the input is copied into the member's announcement
 };
 
 struct BatchPlan {
@@ -99,7 +99,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> private_;
 };
 
-/// Catch checks: every member has the expected output of every tensor, and no input has changed.
+/// Checks with Catch that every member has the expected output of every tensor, and that no input has changed.
 void check_outputs(const HandMadeJob& job, const std::vector<BatchPlan>& batches);
 
 }  // namespace rueda::tests

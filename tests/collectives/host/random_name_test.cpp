@@ -103,8 +103,9 @@ TEST_CASE("the list of the kernel is parsed: sockets that have a name and are no
 }
 
 TEST_CASE("another user's name with a line break cannot stand for another socket", "[processes]") {
-    // The kernel lists sockets in lines of text. The name of this socket contains a line break and a text that looks
-    // like such a line. This line would describe a listener with a name that matches the pattern.
+    // The kernel lists sockets in lines of text. The name of this socket contains a line break, and after it a text
+    // in the form of such a line. If this text counted as a line, it would describe a listener whose name matches the
+    // pattern.
     const std::string pattern = fresh_pattern();
     const std::string right = pattern.substr(0, pattern.size() - 1) + std::string(32, 'a');
     const std::string line = "\n0: 2 0 00010000 1 01 1 " + right;

@@ -248,8 +248,8 @@ TEST_CASE("a rank that dies while the others come ends the start", "[processes]"
         if (rank == 2) {
             const base::UniqueFd socket = raw_connection(name);
             say(socket, encode_hello({2, 4}));
-            // After 200 ms rank 1 has probably connected. If rank 1 comes later, no process listens any more. Rank 1
-            // must get an error in both cases.
+            // Rank 1 must get an error, even if it is late. It has probably connected before these 200 ms are over. If
+            // it comes later, no process listens any more.
             std::this_thread::sleep_for(200ms);
             return "gone";
         }
@@ -356,7 +356,7 @@ TEST_CASE("a name that another user has taken is an error at once, on all ranks"
     name.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
     constexpr uid_t kOther = 65534;
-    REQUIRE(::seteuid(kOther) == 0);  // the socket will belong to the other user
+    REQUIRE(::seteuid(kOther) == 0);  // so that the socket belongs to the user kOther
     const bool is_bound = ::bind(taken.value(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
                           (!listens || ::listen(taken.value(), 16) == 0);
     REQUIRE(::seteuid(0) == 0);

@@ -161,7 +161,8 @@ TEST_CASE("a message that was changed on its way is noticed", "[unit]") {
     REQUIRE(complete.value());
     CHECK(first.take().body == body);
 
-    // The second message has the code of the third, because the second was lost on its way.
+    // One message is lost on its way. The next message therefore arrives as the second one, but has the authentication
+    // code of the third.
     static_cast<void>(sender.code_to_send({}, body));
     REQUIRE(send_frame(sender, {FrameKind::allgather, 0, 1, 0}, body, deadline, false).is_ok());
     FrameReceiver second;
@@ -244,8 +245,8 @@ TEST_CASE("a wait at the end of the job has its own limit", "[processes]") {
     const auto ends = run_processes(2, [&](int rank) {
         SocketControlPlaneOptions options = tcp_options(rendezvous, rank, 2);
         bool has_begun = false;
-        // This function makes the rank give up while it connects. At the end of a job, it must have no effect, because
-        // ranks may leave.
+        // This function makes the rank give up while it connects. The function must have no effect at the end of a job,
+        // because ranks may leave then.
         options.interruption = [&](int, int) {
             return has_begun ? failure(ErrorCode::aborted, "a rank has ended") : Status();
         };

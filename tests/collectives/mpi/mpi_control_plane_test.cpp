@@ -102,8 +102,8 @@ TEST_CASE("a start that must fail ends at once, before the call of MPI that cann
     CHECK(mpi->diary == "init ");  // Rueda neither duplicates nor finalises
 }
 
-/// A job of two ranks in which MPI_Init hangs. In this case Rueda normally ends the process. In the test, Rueda calls a
-/// function of the test instead, which lets MPI_Init return.
+/// A job of two ranks in which MPI_Init hangs. Rueda normally ends a process whose MPI_Init hangs. In this job, Rueda
+/// calls the test's function `end_process` instead, which lets MPI_Init return.
 struct InMpiInit {
     std::promise<Status> ended;
     std::future<Status> reason = ended.get_future();
@@ -178,7 +178,7 @@ TEST_CASE("a process whose MPI_Init returns in time is left alone", "[unit]") {
     job.mpi->during_init = [] {};
     const auto begin = std::chrono::steady_clock::now();
     auto opened = open_mpi_control_plane(job.mpi, job.options);
-    // open_mpi_control_plane() must not wait for the deadline of the thread that watches MPI_Init.
+    // A thread watches MPI_Init until its deadline (10 s). open_mpi_control_plane() must not wait for this deadline.
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     CHECK(job.reason.wait_for(0s) == std::future_status::timeout);
     REQUIRE(opened.is_ok());

@@ -251,8 +251,8 @@ std::string messages() {
     });
 }
 
-/// Closes the plane while receives from every other rank are posted (leaders post such receives), and while messages
-/// are in transit.
+/// Closes the plane while messages are in transit and receives from every other rank are posted. Leaders post such
+/// receives.
 std::string posted_at_the_end() {
     // Both starts use this memory, which must stay valid until the plane is closed.
     static std::vector<Bytes> rooms;

@@ -54,18 +54,20 @@ public:
     std::uint32_t expected = 0;
     std::vector<std::uint32_t> told;  ///< the number of messages that this rank claimed to have sent to each rank, when
                                       ///< the plane closed
-    std::optional<std::uint64_t> length_told;  ///< if set, collectives report this length of a message instead of the
-                                               ///< real one
-    std::optional<std::size_t> probed_bytes;   ///< if set, probe() reports this length instead of a message's real one
-    bool hides_length = false;  ///< if true, the length of a message that is too long is not reported, as in some MPIs
+    /// If this has a value, collectives report it instead of the real length of a message.
+    std::optional<std::uint64_t> length_told;
+    /// If this has a value, probe() reports it instead of the real length of a message.
+    std::optional<std::size_t> probed_bytes;
+    /// True if a message that is longer than the receive buffer is reported with the length 0, as in some MPIs.
+    bool hides_length = false;
     std::function<void()> at_finalize;
     std::vector<int> members;  ///< the ranks of the communicator for which MPI_COMM_SELF stands in this fake MPI
-    /// true: the other members take part in a rendezvous. These are all ranks, or the ranks in `those_who_meet`. Their
-    /// messages are not in `mail`.
+    /// True if the other members take part in a rendezvous. The members are the ranks in `those_who_meet`, or all ranks
+    /// if `those_who_meet` is empty. Their messages are not in `mail`.
     bool others_meet = false;
     std::vector<int> those_who_meet;
     std::function<void()> during_creation = [] {};  ///< called while a communicator is created
-    bool is_between = false;                        ///< true: communicators count as intercommunicators
+    bool is_between = false;                        ///< true if communicators count as intercommunicators
     bool sends_memory_of_gpus = false;
 
     bool initialized() override { return is_initialized; }

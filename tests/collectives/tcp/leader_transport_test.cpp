@@ -35,8 +35,8 @@ Bytes bytes_of(const std::string& text) {
     return {bytes.begin(), bytes.end()};
 }
 
-/// Two ranks in one thread. The connection of these two leaders is a pair of sockets. The inner transport is the one
-/// for ranks that are threads.
+/// Two ranks in one thread. Both are leaders, and a pair of sockets connects them. Messages that do not go over this
+/// connection use the transport for ranks that are threads.
 struct TwoLeaders {
     explicit TwoLeaders(LinkedPair pair = LinkedPair(kMostBytes)) {
         links = {pair.a.get(), pair.b.get()};

@@ -140,13 +140,13 @@ private:
     bool is_kept_ = false;
 };
 
-/// Whether the job ended before the operation, which has this status. The GPU may then still work on the operation. The
-/// status of an operation that had failed for another reason, such as a mismatch, does not name the end of the job.
+/// Whether the job ended before the operation with this status. The GPU may then still work on the operation. If
+/// the operation failed for another reason, such as a mismatch, its status does not name the end of the job.
 bool has_ended_job(const core::Runtime& runtime, const Status& status) { return !status.is_ok() && runtime.aborted(); }
 
 class DevicePending : public Pending {
 public:
-    /// If `stream` is given, wait() lets this stream wait, and not the host. It must be the stream of the stage.
+    /// If `stream` is given, wait() lets this stream wait, and not the host. `stream` must be the stream of `stage`.
     DevicePending(core::Runtime& runtime, std::unique_ptr<Stage> stage, std::uint32_t members,
                   std::optional<rueda_device_stream> stream)
         : runtime_(runtime), stage_(std::move(stage)), completion_(members), stream_(stream) {}
@@ -162,8 +162,8 @@ public:
     Status wait(double timeout_seconds) override {
         if (stream_) {
             const Status launched = runtime_.wait_on_stream(completion_, *stream_, timeout_seconds);
-            // If it succeeded, the GPU may still work on the operation. Only the stream's wait orders these copies
-            // after the operation.
+            // If wait_on_stream() succeeded, the GPU may still work on the operation. Only the stream's wait orders the
+            // copies of fetch() after the operation.
             fetch(/*is_ordered=*/launched.is_ok());
             RUEDA_RETURN_IF_FAILED(launched);
         }
@@ -189,9 +189,9 @@ public:
             completion_.complete_one({});
         }
     }
-    /// Copies the tensors back once the operation has ended, and only once. Tensors are copied even if a group failed,
-    /// because some of its members may have succeeded. If `is_ordered`, the stream waits for the operation, so the
-    /// tensors can be copied before the operation has ended.
+    /// Copies the tensors back if the operation has ended and they were not copied yet. Tensors are copied even if a
+    /// group failed, because some of its members may have succeeded. If `is_ordered`, the stream waits for the
+    /// operation, so the tensors can be copied before the operation has ended.
     void fetch(bool is_ordered = false) {
         const std::lock_guard lock(mutex_);
         const bool has_result = completion_.done() && !has_ended_job(runtime_, completion_.status());
@@ -205,7 +205,7 @@ public:
 
 private:
     core::Runtime& runtime_;
-    std::shared_ptr<void> kept_;  // declared before stage_, and so freed after it: the stage copies into this memory
+    std::shared_ptr<void> kept_;  // declared before stage_, so that it is freed later: stage_ copies into this memory
     std::vector<Tensor> outputs_;
     std::unique_ptr<Stage> stage_;
     core::Completion completion_;

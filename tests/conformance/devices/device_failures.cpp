@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 /// Runs the conformance suite with tensors on simulated GPUs, one for each rank, while calls of the driver and of NCCL
-/// fail. Each round makes one job, and lets one call fail that the seed draws. All ranks must then get an error in
-/// time, and the stand-in must find no misuse. The ranks are threads. The exit status is 0 if this holds in all rounds,
-/// and 1 otherwise (with a description on standard error).
+/// fail. Each round makes one job, and lets one call fail. The seed decides which call. All ranks must then get an
+/// error in time, and the stand-in must find no misuse. The ranks are threads. The exit status is 0 if this holds in
+/// all rounds, and 1 otherwise (with a description on standard error).
 ///
 /// Usage: device_failures RANKS ROUNDS [SEED]. Prints the seed and the call of each round.
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 struct Failing {
     const char* function;
     int result;
-    int most;  ///< the seed draws which call fails: 1 to `most`
+    int most;  ///< the seed decides which call of the function fails: number 1 to `most`
 };
 constexpr std::array kFailing{
     Failing{"ncclAllReduce", collectives::cuda::kNcclSystemError, 60},
@@ -43,7 +43,7 @@ constexpr std::array kFailing{
     Failing{"cuEventRecord", collectives::cuda::kCudaOutOfMemory, 200},
     Failing{"cuEventQuery", collectives::cuda::kCudaIllegalAddress, 100},
 };
-/// The error that names an operation of NCCL that fails after its launch.
+/// If an operation of NCCL fails after its launch, the error of at least one rank must contain this text.
 constexpr const char* kOperation = "ncclSystemError";
 
 /// When and with which text a rank's scenarios ended.
@@ -53,7 +53,7 @@ struct RankFailure {
 };
 
 bool has(const RankFailure& failure, std::string_view text) { return failure.text.find(text) != std::string::npos; }
-/// Whether the text is that of an operation that ended because the job ended. A wrong result has another text.
+/// Whether the error says that an operation failed because the job ended. The error of a wrong result has another text.
 bool is_end_of_job(const RankFailure& failure, std::string_view function) {
     return has(failure, "Aborted") || has(failure, "ResourceExhausted") || has(failure, function);
 }
@@ -76,7 +76,7 @@ RankFailure run_until_failure(RankContext& context, Client& client, std::uint64_
 }
 
 std::string describe_next_operation(Client& client) {
-    constexpr double kSeconds = 5;  // if the job goes on, nobody else starts this operation
+    constexpr double kSeconds = 5;  // a limit, because no other rank starts the operation if the job goes on
     float value = 1;
     const Tensor tensor{&value, DType::float32, {1}};
     const auto started = client.call_allreduce(Form::starts, "after the failure", tensor, tensor, {});
@@ -129,11 +129,12 @@ std::string run_round(int ranks, std::mt19937_64& random) {
         DeviceClient client(world, context.rank(), seed);
         RankFailure failure = run_until_failure(context, client, seed);
         if (!is_end_of_job(failure, name)) {
-            // Some scenarios count failures, and do not say which. A later operation fails for the same reason.
+            // Some scenarios only count failures, without their reasons. A later operation fails for the same reason,
+            // so its error is added to the text.
             failure.text += describe_next_operation(world);
         }
         failures[static_cast<std::size_t>(context.rank())] = std::move(failure);
-        // The rank ends here, as a program does whose error nobody catches. The end tells the other ranks.
+        // The rank ends here, like a program that does not catch an error. The shutdown informs the other ranks.
         static_cast<void>(world.shutdown());
     };
     const RanksResult result = run_clients(ranks, config, body, {.deadline = std::chrono::seconds(60)});

@@ -61,7 +61,7 @@ public:
     [[nodiscard]] std::vector<float> get(const float* memory, std::size_t count);
     void synchronize();
 
-    /// Makes a request with `make`, and starts it under `name`.
+    /// Makes a request with the function `make`, and starts the requested operation under the name `name`.
     [[nodiscard]] Status start(const std::string& name, const rueda_options& options, core::Completion& completion,
                                const Make& make);
     [[nodiscard]] Status start_in(core::ProcessSet& set, const std::string& name, const rueda_options& options,

@@ -178,7 +178,7 @@ TEST_CASE("the flight recorder knows launched operations", "[diagnostics]") {
     });
 }
 
-/// Returns the names of all parts of executions that a timeline contains.
+/// Returns the names of those events in a timeline that show a part of an operation's execution.
 std::set<std::string> parts_of_executions(const std::string& path) {
     std::ifstream file(path);
     std::set<std::string> names;
@@ -256,10 +256,10 @@ public:
     }
 
 private:
-    /// For each measured batch, the library calls cuEventElapsedTime() twice. If the library measures only one device,
-    /// it makes at most eight calls in three steps. Six calls are for the batches of these steps. Two calls are for the
-    /// batch before them, because the library may notice the end of that batch late. So more than eight calls mean that
-    /// both devices are measured.
+    /// If the library calls cuEventElapsedTime() more than eight times in three steps, both devices are measured. The
+    /// library makes two calls for each measured batch. With only one measured device, it would make six calls for the
+    /// batches of the three steps. It could make two more calls for the batch before these steps, because it may notice
+    /// the end of a batch late.
     void decide() noexcept {
         constexpr std::size_t kMostSteps = 100;
         const std::size_t calls = gpu::calls("cuEventElapsedTime");

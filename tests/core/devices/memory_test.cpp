@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The number of calls since this object was made.
+/// Counts the calls of a function since this object was made.
 class Calls {
 public:
     explicit Calls(std::string function) : function_(std::move(function)), before_(gpu::calls(function_)) {}
@@ -29,8 +29,8 @@ private:
     std::size_t before_;
 };
 
-/// Makes calls that free unused memory, until the devices have allocated at most `before` bytes. Returns false if this
-/// takes too long.
+/// Makes calls that free unused memory, until at most `before` bytes are allocated on the devices. Returns false if
+/// this takes too long.
 bool returns_to(std::size_t before) {
     const auto limit = std::chrono::steady_clock::now() + 20s;
     while (gpu::allocated_bytes() > before && std::chrono::steady_clock::now() < limit) {
@@ -261,8 +261,8 @@ TEST_CASE("memory is given back after an abort in the middle of an operation", "
         }
         rank.meet("released");
     });
-    // The abort of rank 1 waits for the device that is held back. If this takes longer than a second, the memory is
-    // never freed.
+    // The abort of rank 1 waits for the device that is held back. If the abort takes longer than a second, the memory
+    // is never freed.
     CHECK(returns_to(before + 4000));
     CHECK(gpu::violations().empty());
 }

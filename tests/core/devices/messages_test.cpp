@@ -339,7 +339,7 @@ TEST_CASE("a message of another size is a mismatch on both sides, also with wait
     });
 }
 
-/// Whether the job was aborted because a copy for the operation failed.
+/// Whether the job was aborted because a copy for the operation `operation` failed.
 bool is_end_of_copy(const Status& status, const std::string& operation) {
     return status.code() == ErrorCode::aborted &&
            status.message().find(operation + ": cuMemcpyAsync failed on GPU 0") != std::string::npos;

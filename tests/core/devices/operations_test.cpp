@@ -127,7 +127,7 @@ void test_alltoall(DeviceRank& rank) {
     check_equal(rank.get(received, expected.size()), expected);
 }
 
-/// The tensor has two rows more than the ranks can share equally.
+/// With more than two ranks, the rows cannot be divided equally: two rows remain.
 void test_reducescatter_and_scatter(DeviceRank& rank) {
     const auto ranks = static_cast<std::size_t>(rank.size());
     const std::size_t rows = 3 * ranks + (ranks > 2 ? 2U : 0U);

@@ -145,7 +145,7 @@ TEST_CASE("an operation ends although a later one waits for the program", "[stre
     gpu::delay_operations("ncclAllReduce", std::chrono::milliseconds(0));
 }
 
-/// Float32 elements whose bytes are two int16 elements with this value.
+/// Returns float32 elements. The bytes of each element are those of two int16 elements with this value.
 std::vector<float> int16_elements(std::int16_t value, std::size_t pairs) {
     return std::vector<float>(pairs, std::bit_cast<float>(std::array{value, value}));
 }

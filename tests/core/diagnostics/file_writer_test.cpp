@@ -47,8 +47,8 @@ std::size_t files_in(const std::filesystem::path& folder) {
     return count;
 }
 
-/// Makes the writer of rank 0 block. The writer's unfinished file of this name is a pipe that has no reader, so opening
-/// the file blocks.
+/// Makes the writer of rank 0 block when it writes the file `name`. Makes a pipe without a reader in place of the
+/// writer's unfinished file. Opening such a pipe blocks.
 std::filesystem::path hang_at(const Folder& folder, const std::string& name) {
     std::filesystem::path pipe = folder.path() / (name + ".rank0.partial");
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);

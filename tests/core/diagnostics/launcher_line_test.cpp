@@ -68,8 +68,8 @@ TEST_CASE("whether the end of another rank ends the job depends on what this ran
     const std::int64_t long_after = 5000 * kMillisecond;
 
     CHECK(named({}, Standing::running, long_after) == -1);
-    // A rank without an error does not end before this rank shuts down. So while this rank is running, the end of any
-    // other rank must end the job.
+    // In a job without errors, no rank ends before this rank shuts down. So if another rank ends while this rank is
+    // running, the job must end.
     CHECK(named({well}, Standing::running, 0) == 1);
     CHECK(named({failed}, Standing::running, 0) == 2);
     CHECK(named({failed, well}, Standing::running, 0) == 2);

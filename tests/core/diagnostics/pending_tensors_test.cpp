@@ -287,7 +287,8 @@ TEST_CASE("remains of an earlier use of a number are not taken for an announceme
     REQUIRE(pending.size() == 1);
     CHECK(pending[0].id == PendingTensor::Id{slot, 2, 0});
     CHECK(pending[0].name == "newer");
-    // Rank 0's stamp (the sign of its announcement) from the slot's first use has the same value, and must not count.
+    // A stamp (the sign of an announcement) of rank 0 remains from the slot's first use. It must not count, although it
+    // has the same value as a new stamp.
     CHECK(pending[0].ready_mask == 0b10);
     REQUIRE(set.announce_in_full(0, "newer", allreduce_of({3})).is_ok());
     REQUIRE(set.arrive_at(1, slot, 1, 500) == Arrival::counted);

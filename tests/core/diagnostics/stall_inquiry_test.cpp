@@ -227,7 +227,7 @@ public:
     /// Returns how long the oldest tensor of a host has waited, like StallInquiry::Source::longest_wait. If this
     /// function is empty, the wait of the first tensor in the host's account (its list of tensors) is used.
     std::function<double(std::uint32_t host, std::int64_t now)> longest_wait;
-    /// For each leader: the reasons that it got with requests to write the flight recorders of its host.
+    /// The requests to write the flight recorders of a host: for each leader, the reasons in the requests that it got.
     std::map<std::uint32_t, std::vector<std::string>> records;
 
 private:

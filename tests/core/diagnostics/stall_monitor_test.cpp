@@ -472,7 +472,7 @@ TEST_CASE("the report gives a missing rank's host, its step, and the operation t
     StallMonitor own(StallSettings(config), *job.control, 1, job.set.memory());
     CHECK(line(75 * kSecond) == head + "last finished tensor 'layer1.weight' 0 s ago; waits in no collective itself");
     own.date_last_finished(76 * kSecond);
-    own.date_last_finished(80 * kSecond);  // changes nothing, because no operation has finished since the call before
+    own.date_last_finished(80 * kSecond);  // this call changes nothing: no operation has finished since the first call
     CHECK(line(86 * kSecond) == head + "last finished tensor 'layer1.weight' 10 s ago; waits in no collective itself");
     cursor.finished.store(std::uint64_t{2} << kFinishedSlotBits | 4);
     own.date_last_finished(87 * kSecond);

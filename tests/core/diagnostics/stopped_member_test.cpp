@@ -30,7 +30,7 @@ constexpr std::uint32_t kStopped = 2;
 /// Atomics that stop the calling process with SIGSTOP before a chosen access. The protocol's templates are compiled
 /// with these atomics.
 struct StoppingAtomics {
-    static inline int accesses_left = -1;  ///< the process stops after this many accesses; negative: never
+    static inline int accesses_left = -1;  ///< the process stops after this many accesses; if negative, never
 
     static void access() {
         if (accesses_left >= 0 && accesses_left-- == 0) {
@@ -287,8 +287,8 @@ TEST_CASE("a last arriver that is stopped between its announcement and the call 
         },
         [](const auto& memory) { announce_counted(memory, kStopped, kSlot, 1); }, has_stamped_generation_1);
     CHECK(seen.missing > 0);
-    // The member can stop before it counts its announcement, before it claims a position in the log, and before it
-    // publishes the entry.
+    // After its announcement is visible, the member stops at least four times. For example, it stops before it counts
+    // its announcement, before it claims a position in the log, and before it publishes the entry.
     CHECK(seen.unfinished >= 4);
     CHECK(seen.answered > 0);
 }

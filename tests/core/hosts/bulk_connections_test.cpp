@@ -32,7 +32,7 @@ using Wait = BulkTransport::Wait;
 
 constexpr std::chrono::seconds kPatience{60};
 
-/// Imitates a transport whose peers never connect: waits until `meanwhile` fails.
+/// Imitates a transport whose peers never connect. Waits until the function `meanwhile` returns a failure.
 Status wait_in_vain(const Wait& wait) {
     const auto deadline = Clock::now() + kPatience;
     while (Clock::now() < deadline) {
@@ -209,7 +209,7 @@ TEST_CASE("a rank that has left before is no reason to end the wait at the end o
     Leaving rank;
     rank.hear(base::LauncherNotification::Kind::ended_well, "rank 1 ended");
     rank.transport.body = [](const Wait& wait) {
-        // waits 1.3 s: a notification of a failure would end the wait earlier
+        // this loop waits 1.3 s; a notification of a failure would end the wait earlier
         for (const auto until = Clock::now() + 1300ms; Clock::now() < until; std::this_thread::sleep_for(1ms)) {
             RUEDA_RETURN_IF_FAILED(wait.meanwhile());
         }

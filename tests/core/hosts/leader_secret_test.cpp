@@ -47,7 +47,7 @@ private:
     std::string secret_;
 };
 
-/// The result on one host: first the leaders of the job have connected, then the leaders of a process set.
+/// The result of connect() on one host. The leaders of the job connect first, and then the leaders of a process set.
 struct Connected {
     std::string why_not;
     std::string secret;

@@ -6,9 +6,8 @@
 
 #include "tests/core/interleavings/explored_set.hpp"
 
-/// Ranks announce an operation whose name has a slot (a bound slot). Each announcement must be counted once. The log
-/// must contain one call of each operation. The memory of an announcement (its place) must not change while a rank
-/// reads the announcement.
+/// Ranks announce an operation whose name has a slot. Each announcement must be counted once. The log must contain one
+/// call of each operation. While a rank reads an announcement, the memory of this announcement must not change.
 namespace rueda::core::test {
 namespace {
 

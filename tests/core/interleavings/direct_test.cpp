@@ -71,8 +71,9 @@ TEST_CASE("all announce directly: no call, and the inputs of the same operation"
     }
 }
 
-/// Two members use the places of a slot (the memory for its announcements) in turn. So a member's third announcement
-/// overwrites the other member's first announcement, and its fifth announcement overwrites its own first one.
+/// A slot has memory for two announcements of each member. Two members swap this memory after every second
+/// announcement. So a member's third announcement overwrites the other member's first announcement, and its fifth
+/// announcement overwrites its own first one.
 TEST_CASE("all ranks announce directly while they use each other's places", "[unit]") {
     constexpr std::uint32_t kOperations = 6;
     const auto often = [](std::uint32_t rank) {
@@ -189,7 +190,8 @@ TEST_CASE("if one of three ranks is counted, all three are", "[unit]") {
 }
 
 /// The table has four slots for names (20 to 23) and cannot grow. One of them belongs to "a". When the next name needs
-/// a slot, the registrar takes back idle slots. The arrival counter of "a" says that "a" is idle.
+/// a slot, the registrar takes back idle slots. The slot of "a" looks idle, because its arrival counter does not count
+/// direct announcements.
 template <std::uint32_t members>
 struct Reclaiming : RanksOf<members> {
     Reclaiming()

@@ -128,7 +128,7 @@ public:
     struct Event {
         Ending ending;
         std::size_t name;
-        std::uint32_t operation;  ///< counts the operations with this name, from 0
+        std::uint32_t operation;  ///< the operation's number among those with this name, from 0
         [[nodiscard]] bool operator==(const Event&) const = default;
     };
 
@@ -149,8 +149,8 @@ public:
     bool announce_directly(std::size_t name) { return announce(name, vector_of(3), /*directly=*/true); }
 
     void join() { set_joined(set_.memory, rank_); }
-    /// Announces a name that has a slot, without data, if the other rank has announced it. A joined rank does the same
-    /// in a set of two ranks. Returns whether this rank announced.
+    /// Does what a joined rank does in a set of two ranks: if the other rank has announced the name, and the name has a
+    /// slot, announces the name without data. Returns whether this rank announced.
     bool stand_in(std::size_t name) {
         Tensor& tensor = tensors_[name];
         if (tensor.pending || tensor.slot == kNoSlot ||

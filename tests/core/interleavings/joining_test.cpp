@@ -146,7 +146,7 @@ struct Returning : RanksOf<2> {
         RUEDA_EXPLORER_REQUIRE(registrars[rank].post().is_ok());
     }
     std::vector<Registrar<ExploredAtomics>> registrars;
-    bool late = false;  // set if rank 1 saw the announcement that rank 0 makes after the join
+    bool late = false;  // true if rank 1 saw the announcement that rank 0 makes after the join
 };
 
 TEST_CASE("no rank stands in for a rank that has come back and announces", "[unit]") {

@@ -59,8 +59,8 @@ void knock(Doorstep<ExploredAtomics>& door, Attention& attention, std::uint32_t 
     }
 }
 
-/// Waits as a caller that drives progress. Each turn looks at the rank's door, a word that knock() marks. The caller
-/// sleeps while the door has no mark.
+/// Waits as a caller that drives progress. knock() sets a mark in the rank's `door`, and each turn looks for a mark.
+/// The caller sleeps while there is none.
 template <class Look>
 void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& has_done) {
     while (!has_done(/*knocked=*/door.anybody() && door.take() != 0)) {
@@ -142,8 +142,8 @@ TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, an
 /// necessary.
 Exploration starve(const Way& way, Orders memory) {
     return explore<Ranks>([](Ranks& r) { r.state.written.store(kRing, std::memory_order_relaxed); },
-                          // These are the steps of MessageRingWriter::reserve() with a full ring, and of the sleep
-                          // after it.
+                          // The writer takes the steps of MessageRingWriter::reserve() with a full ring. Then it
+                          // sleeps.
                           {[=](Ranks& r) {
                                if (r.state.read.load(std::memory_order_seq_cst) != 0) {
                                    return;
@@ -186,7 +186,7 @@ TEST_CASE("a writer that waits for room is woken, and no step of that can be lef
 struct Taking {
     bool knocks = true;
     bool stores_first = true;  ///< whether the receiver stores the number before it knocks
-    bool answers_late = true;  ///< whether a receiver that was late answers with a frame
+    bool answers_late = true;  ///< whether a receiver that did not take the message at once sends an answer
 };
 
 /// Two ranks that exchange one awaited message, as Messenger::run_at_once() does. The answer to a message that was not
@@ -210,7 +210,8 @@ void send_awaited(Awaited& r) {
     if (is_taken()) {
         return;
     }
-    bool first = true;  // make_busy() lets the first turn look at the other rank without a knock
+    // True in the first turn. In Messenger, make_busy() lets this turn look at the other rank without a knock.
+    bool first = true;
     wait_until(r.writer_door, r.writer_attention, [&](bool knocked) {
         return (knocked || std::exchange(first, false)) && (is_taken() || answers.front().value().has_value());
     });

@@ -270,7 +270,7 @@ private:
     Word changed_;  ///< whether the change was made
     Word message_;  ///< whether a message waits to be sent by the next turn (pass of the engine)
     Word tail_;
-    Word cursor_;  ///< a copy of next_, which other threads can read (they cannot read next_ itself)
+    Word cursor_;  ///< a copy of next_ for threads that do not hold the lock
     std::array<Word, kOperations> submitted_;
     std::array<Word, kOperations> log_;
     std::array<Word, kOperations> done_;
@@ -278,7 +278,8 @@ private:
                                          ///< hold the lock
 
 public:
-    // Only tests that need these kinds of work set the flags, because looking for such work lengthens the search.
+    // A model looks for changes or messages only if a test sets the flag, because looking for them lengthens the
+    // search.
     bool makes_changes = false;
     bool sends_messages = false;
 };

@@ -50,7 +50,8 @@ void there_and_back(RuntimeClient& client, std::size_t size, std::uint32_t seed)
     RUEDA_RANK_CHECK(got == expected);
 }
 
-/// A rank's first message to another rank is never sent at once. After this function, the next one can be.
+/// A rank's first message to another rank is never sent at once. This function exchanges the first messages, so that
+/// later messages can be sent at once.
 void meet(RuntimeClient& client) { there_and_back(client, 3, 0); }
 
 void check(const std::function<void(RankContext&, RuntimeClient&)>& body, RanksAs as = RanksAs::threads) {
@@ -75,8 +76,8 @@ TEST_CASE("small messages in step arrive between processes", "[processes]") { ch
 TEST_CASE("a sender that sleeps is woken by a receiver that takes its message at once", "[threads]") {
     check([](RankContext&, RuntimeClient& client) {
         meet(client);
-        // The background thread of rank 1 may see the message before rank 1 calls receive(). Then rank 1 does not take
-        // it at once. So rank 1 needs several attempts.
+        // The background thread of rank 1 may see the message before rank 1 calls receive(). In this case, receive()
+        // does not take the message at once. Therefore the test makes several attempts.
         int taken_at_once = 0;
         for (int round = 0; round < 40; ++round) {
             std::array<int, 2> values{round, -round};
@@ -84,7 +85,7 @@ TEST_CASE("a sender that sleeps is woken by a receiver that takes its message at
                 expect_ok(send(client, std::span(values), {1, 9, DType::int32}), "the message");
                 continue;
             }
-            // The test's ranks look again only after an hour, so without a notification rank 0 would sleep on.
+            // Waits until rank 0 sleeps, so that rank 1 has to wake it.
             auto& attention = client.runtime().arena()->blocks().of(0).attention;
             await([&] { return attention.state() == base::AttentionState::blocked; });
             const std::uint64_t before = last_taken(client, 0, 1);

@@ -39,8 +39,8 @@ struct Call {
     [[nodiscard]] bool done() const { return completion.done(); }
     [[nodiscard]] bool is_ok() const { return completion.status().is_ok(); }
 
-    /// Does what a caller does when the operation has ended: checks the received bytes or overwrites the sent bytes.
-    /// Does this only once.
+    /// When the operation has ended, does once what its caller does: a receiver checks the received bytes, and a sender
+    /// overwrites the sent bytes.
     void look() {
         if (is_seen || !done()) {
             return;

@@ -61,7 +61,7 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
         }
         CHECK(full > 100);
         CHECK(near > 20);
-        CHECK(told > 100);  // counts the notifications of writers that found the ring full
+        CHECK(told > 100);  // the number of calls of pop() that tell the reader to notify a waiting writer
         CHECK(told <= full);
     }
 }

@@ -26,9 +26,9 @@ void check(int size, const std::function<void(RuntimeClient&)>& body, const Layo
     CHECK(result.passed());
 }
 
-/// Sizes of messages in bytes. An empty message and a small one come first. Then come the largest message that is sent
-/// whole, and one with a byte more. The last messages have about the size of a chunk, and several times the size of the
-/// ring.
+/// Sizes of messages in bytes. An empty message and small ones come first. Then come the largest message that is sent
+/// whole, and a message that is one byte longer. The last messages have about the size of a chunk, and several times
+/// the size of the ring.
 constexpr std::array<std::size_t, 9> kSizes = {0, 1, 4, 8192, 8193, 65'464, 65'536, 262'144 * 3 + 5, 2'000'003};
 
 void there_and_back(RuntimeClient& client) {

@@ -77,8 +77,8 @@ public:
         return registrar(member).post();
     }
     /// Writes an announcement into the memory that the slot has for this member (the member's place), and counts the
-    /// announcement in the slot. For a named slot, `metadata` means that the metadata have changed. Announcements in
-    /// unnamed slots always contain metadata.
+    /// announcement in the slot. For a slot with a name, pass `metadata` only if the metadata have changed.
+    /// Announcements in slots without a name always contain metadata.
     Arrival arrive_at(std::uint32_t member, std::uint32_t slot, std::uint64_t generation, std::int64_t at_ns = 1,
                       const Metadata* metadata = nullptr) {
         write(memory().place(slot, member, generation), generation, at_ns, metadata);
@@ -94,8 +94,8 @@ public:
         record->kind = static_cast<std::uint32_t>(RequestKind::resolve);
         record->slot = slot;
         record->generation = generation;
-        // The announcements of every generation (use of the slot) are counted, because these members make no direct
-        // announcements.
+        // `counted` is the number of generations (uses of the slot) that were counted. These members make no direct
+        // announcements, so all generations were counted.
         record->counted = generation;
         return registrar(member).post();
     }

@@ -117,7 +117,8 @@ TEST_CASE("bytes that no working rank writes are recognized") {
         [](Metadata& m) { m.shape[1] = -1; },
         [](Metadata& m) { m.compression = 3; },
         [](Metadata& m) { m.device = 3; },
-        [](Metadata& m) { m.device = kRowsOfDevice; },  // wrong: in an allreduce, the ranks exchange no numbers of rows
+        // kRowsOfDevice marks an exchange of numbers of rows, and an allreduce is no such exchange
+        [](Metadata& m) { m.device = kRowsOfDevice; },
         [](Metadata& m) {
             m.operation = 7;
             m.ndim = 0;

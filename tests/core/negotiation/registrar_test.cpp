@@ -258,7 +258,7 @@ TEST_CASE("a mailbox fills while another rank is the registrar, which then handl
     CHECK(set.registrar(0).next_record() == nullptr);
     CHECK(set.announce_in_full(1, "t0", metadata).value() == 0);  // the other member's mailbox still has space
     CHECK(set.memory().record(4).state == static_cast<std::uint32_t>(SlotState::unused));
-    // Rank 2 gives up the role of the registrar; the next request of rank 2 makes it the registrar again.
+    // Rank 2 is no longer the registrar. Its next request makes rank 2 the registrar again.
     set.header().requests.store(0);
     CHECK(set.announce_in_full(2, "t0", metadata).value() == 1);
     CHECK(set.entries().back().kind == EntryKind::first_call);

@@ -240,8 +240,8 @@ TEST_CASE("the next rank that posts continues with waiting requests; a shutdown 
     CHECK(set.memory().mailbox(0).taken.load() == set.memory().mailbox(0).posted.load());
 }
 
-/// The log has space for the answers to only one mailbox of each member. So a mailbox record must not be reused before
-/// every member has read the answer to it. Otherwise the log could overwrite an unread entry.
+/// A mailbox record may be reused only after every member has read the answer to it. The log has space for only one
+/// answer to each record. With more answers, it could overwrite an unread entry.
 TEST_CASE("a mailbox record that was answered is free when all members have read the answer") {
     Members set(kFixed);
     fill_up(set);

@@ -133,8 +133,8 @@ TEST_CASE("later the id is enough, and the name is not sent again") {
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
-    // Host 1 has the children 3 and 4. In each run, another host has released the id. This is a leaf, an inner host or
-    // the root.
+    // Host 1 has the children 3 and 4. In each run, one host has released the id: a leaf (host 3), an inner host (host
+    // 1) or the root (host 0).
     for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
         Leaders leaders({.hosts = 5, .radix = 2});
         give_ids(leaders, {allreduce_of({3})});
@@ -207,7 +207,7 @@ TEST_CASE("hosts that agree on an impossible operation all learn the reason, by 
     refused(by_call(0), "", 1);
     give_ids(leaders, {allreduce_of({8})});
     refused(by_id(1), "a", 0);
-    leaders.announce_everywhere(by_id(1));  // means the same metadata as in the previous call of this id
+    leaders.announce_everywhere(by_id(1));  // the metadata are those of the id's previous call
     leaders.run();
     CHECK(leaders.only_decision().bytes == 32);
 }

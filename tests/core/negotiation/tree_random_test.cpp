@@ -31,7 +31,7 @@ struct Round {
     std::vector<Metadata> by_rank;
     std::vector<std::int64_t> rows;  ///< the number of rows of each rank, in operations of variable size
     std::size_t epoch = 0;           ///< the number of joins that ended before this round
-    std::vector<bool> active;        ///< whether each rank takes part; a rank that does not has joined or will join
+    std::vector<bool> active;        ///< whether each rank takes part; the other ranks have joined or will join
 
     [[nodiscard]] const Metadata& first() const {
         const auto first = std::find(active.begin(), active.end(), true);
@@ -305,8 +305,8 @@ private:
         return true;
     }
 
-    /// Lets the leader report that all its ranks have joined, and later that these ranks have no operation of their own
-    /// pending.
+    /// Lets the host's leader report that all ranks of the host have joined. In a later call, lets it report that these
+    /// ranks have no own operation pending.
     bool say_away(std::uint32_t host) {
         Away& away = away_[host];
         if (away.joined.size() < setting_.ranks_per_host || away.settled) {
@@ -330,7 +330,8 @@ private:
         return true;
     }
 
-    /// Makes a claim for each rank with new metadata, and some claims with metadata that the tree knows already.
+    /// Makes a claim for each active rank. A claim contains metadata only if they differ from those of the previous
+    /// call. If no claim contains metadata, usually returns no claims.
     std::vector<Claim> claims_of(std::uint32_t host, const Round& round, const State& state) {
         std::vector<Claim> claims;
         bool anything_new = false;

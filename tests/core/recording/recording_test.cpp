@@ -126,7 +126,8 @@ TEST_CASE("a rank records its operations from begin to end", "[threads]") {
     CHECK(result.passed());
 }
 
-/// A blocking call is recorded after its announcement, without the enqueue lock, while another thread announces.
+/// A blocking call is recorded after its announcement, and does not hold the enqueue lock then. So another thread may
+/// announce at the same time.
 TEST_CASE("operations of two threads of a rank have different numbers", "[threads]") {
     constexpr std::uint64_t kCalls = 400;
     const RanksResult result = run_ranks(2, [&](RankContext& context) {

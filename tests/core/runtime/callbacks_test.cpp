@@ -60,8 +60,8 @@ struct Operation final : core::Completion, core::CompletionCall {
         if (operation.take_at_end()) {
             operation.calls.hand_over(operation);
         }
-        // Release: after the test has seen this value, it frees the object, so this must be the last access to the
-        // object.
+        // This store must be the last access to the object (memory order release), because the test frees the object
+        // when it sees the value.
         operation.ended.store(true, std::memory_order_release);
     }
     void call() noexcept override { called.fetch_add(1, std::memory_order_relaxed); }

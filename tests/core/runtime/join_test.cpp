@@ -637,13 +637,14 @@ void join_by_handle(RankContext& context, JoinAverage average) {
         auto value = static_cast<float>(rueda::rank() + 1);
         rueda::allreduce("gradient", std::span(&value, 1));
         const int active = size - batch;
-        // The sum of the numbers batch + 1 to size.
+        // The sum of the integers from (batch + 1) to size.
         const auto sum = static_cast<float>(active * (batch + 1 + size)) / 2;
         RUEDA_RANK_EQUAL(value, sum / static_cast<float>(average == JoinAverage::all ? size : active));
     }
     const std::string refused = average == JoinAverage::all ? "refused" : "refused again";
     if (rueda::rank() > 0) {
-        context.wait_for_phase(0, refused);  // keeps rank 0 in join() until rank 0 has made its check
+        // rank 0 checks a call during its join, so the join must not end before this check
+        context.wait_for_phase(0, refused);
     }
     const Handle joined = rueda::join_async(average);
     if (rueda::rank() == 0 && size > 1) {

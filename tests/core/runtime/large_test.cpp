@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests large outputs. Rueda writes outputs that are larger than the caches with stores that bypass the caches
-// (ArenaPlan::stream_from). The tests of the tasks use such stores for small outputs, too.
+// (ArenaPlan::stream_from). The tests in tests/collectives use such stores for small outputs, too.
 #include <algorithm>
 #include <catch2/catch.hpp>
 

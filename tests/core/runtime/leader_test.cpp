@@ -137,8 +137,8 @@ struct RootsHost {
     std::optional<Leader> leader;
 };
 
-/// Delivers data to all posted receives, which writes to their buffers. If a buffer was freed, AddressSanitizer reports
-/// the write. Without AddressSanitizer, the freed memory is allocated again and the test sees it change.
+/// Writes to the buffers of all posted receives, as MPI may do. If a buffer was freed, AddressSanitizer reports the
+/// write. Without AddressSanitizer, memory that is allocated here overlaps the freed buffer, and a check fails.
 void check_that_rooms_are_still_held(const StandIn& transport) {
     const std::vector<std::span<std::byte>> rooms = transport.rooms();
     REQUIRE(rooms.size() == 3);  // one receive each for control messages, for the end notification, and for diagnostics

@@ -71,8 +71,8 @@ private:
     const int rank_;
 };
 
-/// Rank 1 announces and is then stopped before the batch begins. Rank 1 holds the batch back until one of its threads
-/// waits, so rank 0's part of the batch stays in progress.
+/// Rank 1 announces. It does not begin its part of the batch, because none of its threads waits for the operation. Then
+/// rank 1 is stopped, so rank 0's part of the batch stays in progress.
 TEST_CASE("polling while another rank does not come on rings hardly anybody", "[processes]") {
     base::Config config = test_config();
     config.hold_seconds = 3600;

@@ -61,8 +61,8 @@ int main(int argc, char** argv) {
     expect(rueda_barrier(nullptr) == RUEDA_OK, "the job goes on");
     expect(rueda_shutdown() == RUEDA_OK, "shutdown");
 
-    // If a job's ranks have a different order than in the launch, only the communicator tells Rueda that this is the
-    // same job.
+    // The ranks of this job have a different order than in the launch. Rueda recognises the job by the communicator
+    // alone.
     expect(init(turned) == RUEDA_OK, "in another order");
     expect(init(turned) == RUEDA_OK, "in another order again");
     expect_refused(MPI_COMM_WORLD, "the order of the launch");

@@ -68,7 +68,7 @@ TEST_CASE("an operation that both have announced directly ends at once", "[threa
     REQUIRE(first.direct.may_begin(own.allreduce().entry, Urgency::driving));
     first.announce_directly(own.entry, Urgency::driving);
     CHECK(first.direct.is_at_once());
-    // Until finish_at_once() was called for the first direct announcement, the member may begin no second one.
+    // The member may begin a second direct announcement only after finish_at_once() for the first one.
     CHECK_FALSE(first.direct.may_begin(own.entry, Urgency::driving));
     second.announce_directly(other.allreduce().entry, Urgency::driving);
     CHECK(second.direct.finish_at_once(1));

@@ -54,8 +54,8 @@ TEST_CASE("threads block SIGPIPE while they call the transport, and only then", 
         [&](RankContext&, RuntimeClient& client) {
             expect_ok(client.barrier(), "barrier");
             if (client.rank() == 0) {
-                // Runtime::create() calls the transport on threads that do not block SIGPIPE; in a program, its caller
-                // blocks this signal. After the barrier, no rank is in Runtime::create() any more, so the count can
+                // In a program, the caller of Runtime::create() blocks SIGPIPE. This test does not, so it must not
+                // count the calls in create(). After the barrier, no rank is in create() any more, so the count can
                 // begin.
                 before = collectives::calls_without_blocked_sigpipe();
             }

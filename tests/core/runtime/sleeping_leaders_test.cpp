@@ -35,9 +35,9 @@ void reduce(RuntimeClient& client, const std::string& name, int round) {
     check_allreduce(tensor, {ReduceOp::sum}, client.size(), round, name);
 }
 
-/// Returns how late one rank is in a round. Usually this is 30 ms, which is longer than a waiting thread spins. For one
-/// second after a batch, a leader also wakes up by itself, so that MPI can send. In one round, the rank is therefore
-/// more than a second late. In that round, only a message of another host can wake the leader.
+/// Returns how late one rank is in a round. Usually this is 30 ms, which is longer than a waiting thread spins. In one
+/// round it is more than a second. For one second after a batch, a leader also wakes up by itself, so that MPI can
+/// send. After this second, only a message of another host can wake the leader.
 std::chrono::milliseconds pause_in(int round) { return std::chrono::milliseconds(round == 5 ? 1200 : 30); }
 
 /// In each round, one rank comes late. When it comes, the other ranks are already asleep.
@@ -135,9 +135,9 @@ TEST_CASE("an idle leader wakes up twice per second, and heartbeats of others do
                 const std::uint64_t before = sleeps_of("rueda") + sleeps_of("rueda-sockets");
                 std::this_thread::sleep_for(kIdle);
                 const std::uint64_t sleeps = sleeps_of("rueda") + sleeps_of("rueda-sockets") - before;
-                // Each leader wakes up four times by its timer. Its two threads may just be about to sleep when the
-                // measurement begins. On a busy machine, two heartbeats may arrive between two turns, and together they
-                // wake both threads.
+                // Each leader wakes up four times by its timer. The limit is higher for two reasons. The leader's two
+                // threads may be about to sleep when the measurement begins. On a busy machine, two heartbeats may
+                // arrive between two turns, and together they wake both threads.
                 RUEDA_RANK_CHECK(sleeps <= kLeaders * 9);
             }
             context.phase("measured");

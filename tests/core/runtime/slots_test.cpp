@@ -141,7 +141,7 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
 /// not counted. So the slots of these tensors look idle, and Rueda takes them back. While these threads run their
 /// loops, the rank must still read the log entries that free slots for other ranks.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
-    std::array<std::string, 2> failures;  // two threads: one drives progress while the other announces
+    std::array<std::string, 2> failures;  // of two threads: one drives progress while the other one announces
     std::vector<std::jthread> loops;
     for (std::string& failure : failures) {
         loops.emplace_back([&] {

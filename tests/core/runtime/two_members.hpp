@@ -121,7 +121,7 @@ struct Pending {
         REQUIRE(core::make_alltoall(tensor(), splits.data(), 3, nullptr, 3, options, entry.request).is_ok());
         return *this;
     }
-    /// Makes this a gather to rank 5.
+    /// Makes this operation a gather to rank 5.
     Pending& gather(int rank) {
         REQUIRE(core::make_gather(tensor(), nullptr, 5, std::array{3, 5}, rank, options, entry.request).is_ok());
         return *this;

@@ -308,8 +308,8 @@ TEST_CASE("checks go on without those who have joined", "[threads]") {
     check(3, verifying(), body, {}, layout);
 }
 
-/// Rank 0 shuts down without waiting for its operation. If another rank already has the result, the wait of this rank
-/// may succeed.
+/// Rank 0 shuts down without waiting for its operation. The other ranks wait for the operation. Such a wait may
+/// succeed, if the rank already has the result.
 TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check(3, verifying(), [](RankContext& context, RuntimeClient& client) {

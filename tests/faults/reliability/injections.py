@@ -27,7 +27,7 @@ def shell(script, *words):
 
 
 class Injection:
-    """The base class of all ways. It injects nothing."""
+    """The base class of all ways to inject a fault. It injects nothing itself."""
 
     def why_not(self):
         return None

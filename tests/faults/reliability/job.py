@@ -35,7 +35,7 @@ class Launch:
 
     way: str = "no MPI"  # "no MPI", "Open MPI", "mpirun" (without ruedarun), "hosts" or "hosts without MPI"
     layout: tuple[int, ...] = (3,)
-    wire: bool = False  # whether the hosts are connected by a wire that can lose and delay packets
+    wire: bool = False  # whether a process that can lose and delay packets connects the hosts
     options: tuple[str, ...] = ()  # options of ruedarun
     away: bool = False  # whether rank 0 is on the last host, and not on the host of ruedarun
 

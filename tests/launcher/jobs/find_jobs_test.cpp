@@ -39,7 +39,7 @@ const UnreadableJob* find_unreadable(const JobList& list, const std::string& id)
 
 TEST_CASE("a job is found through the open files of its ranks") {
     const MadeArena made(2);
-    // An arena in which no rank has a process belongs to a process set, or to a job that is starting.
+    // No rank of this arena has a process yet. Such an arena belongs to a process set, or to a job that is starting.
     CHECK(find(find_jobs(), id_of(made)) == nullptr);
     const tests::Child child;  // the child inherits the open file
     made.fill(0, child.pid(), 7);

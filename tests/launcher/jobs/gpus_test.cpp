@@ -53,7 +53,7 @@ TEST_CASE("the utilization is the average of the looks since the last time") {
     Gpus gpus(RUEDA_FAKE_NVML);
     gpus.look(1000 * kMillisecond);
     fake.write("60 0 1\n");
-    gpus.look(1099 * kMillisecond);  // this query is too early: the driver would return the same value as before
+    gpus.look(1099 * kMillisecond);  // ignored: the driver would still return the value of the last query
     CHECK(gpus.take(1099 * kMillisecond).at(0).utilization == Approx(0.2));
     gpus.look(1100 * kMillisecond);
     fake.write("90 0 1\n");

@@ -320,8 +320,8 @@ class Top(WithJob):
         self.assertEqual([rank["is_straggler"] for rank in ranks], [True, False, False])
 
     def test_shows_the_ranks_of_several_hosts(self):
-        """A script replaces mpirun. Instead of `rueda` on a remote host, it runs `rueda` on this host, for another
-        job."""
+        """A script replaces mpirun. Instead of starting `rueda` on a remote host, the script runs it on this host. For
+        each of the hosts "one" and "two", the script shows a different job."""
         self.start("even")
         (self.folder / "other").mkdir()
         other = WithJob("start")
@@ -441,7 +441,7 @@ class SeveralHosts(WithJob):
         self.assertRegex(done.stdout, r"(?m)^Host rueda-h1 is not shown: there is no job 'j0' on this host; there is ")
 
     def streams(self):
-        """Returns the command lines of the processes that a live screen of `rueda top` has started to watch the job."""
+        """Returns the command lines of the processes that watch the job for a live screen of `rueda top`."""
         return [command for command in self.hosts.processes().values() if "--stream" in command]
 
     def test_a_live_screen_of_all_hosts(self):
@@ -503,8 +503,7 @@ class LiveHosts(WithJob):
         return terminal
 
     def streams(self):
-        """Returns the process ids of the processes that a live screen of `rueda top` has started to watch a job of this
-        test."""
+        """Returns the process ids of the processes that watch a job of this test for a live screen of `rueda top`."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:

@@ -27,7 +27,7 @@ Bytes scaled_by_cpu(DType dtype, const Bytes& elements, double factor) {
     return reduced_by_cpu(r, {elements}, elements.size() / size_of(dtype));
 }
 
-/// Converts 16-bit elements to the dtype, or between float32 and float64. Widening is exact.
+/// Converts elements between a 16-bit type and a wider type, or between float32 and float64. Widening is exact.
 Bytes resized(DType from, DType to, const Bytes& elements) {
     const std::size_t count = elements.size() / size_of(from);
     Bytes result(count * size_of(to));
@@ -118,8 +118,8 @@ TEST_CASE("scale and convert kernels have the bits of their definition for every
                         CHECK(convert_and_compare(way, content, from_shift, to_shift) == "");
                     }
                 }
-                // Both pointers are the same number of elements before an aligned address. So the kernel processes two
-                // single elements and then vectors.
+                // Both pointers are two elements before an aligned address. So the kernel first processes two single
+                // elements, and then vectors.
                 CHECK(convert_and_compare(way, content, 2 * size_of(way.from), 2 * size_of(way.to)) == "");
             }
         }

@@ -73,8 +73,8 @@ TEST_CASE("the image has every kernel, for old drivers, and without instructions
 
 TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     alignas(16) std::byte memory[64];
-    // The division has one pointer to elements of 4 bytes. Three elements come before the first aligned vector, and two
-    // come after the last one.
+    // `division` has one pointer, to elements of 4 bytes. It divides these elements into vectors and singles: three
+    // elements come before the first aligned vector, and two come after the last one.
     Division division(3 + 4 * 5 + 2, memory + 4, 4);
     CHECK(division.vectors() == 5);
     CHECK(division.begin_of_vector(0) == 3);
@@ -83,8 +83,8 @@ TEST_CASE("as many elements as possible are processed as vectors", "[unit]") {
     CHECK(division.place_of_single(2) == 2);
     CHECK(division.place_of_single(3) == 23);
     CHECK(division.place_of_single(4) == 24);
-    // Adds a second pointer, which has the same distance to an aligned address, and a third pointer, whose elements are
-    // wider than those of the first.
+    // Adds a second pointer at the same distance from an aligned address. Then adds a third pointer, to elements of 8
+    // bytes. Neither changes the number of vectors.
     division.include(memory + 20, 4);
     CHECK(division.vectors() == 5);
     division.include(memory + 8, 8);

@@ -233,7 +233,7 @@ def _dispatched(function: Any, arguments: Any, options: dict[str, Any]) -> Any:
         stream = current_stream().cuda_stream
         with gpu.work(stream, _name_of(function), ranges):
             result = tree_map(computed, function(*arguments, **options))
-        # As in PyTorch, the host waits for values that it gets.
+        # As in PyTorch, the host waits if the operation returns values to the host instead of a tensor on the device.
         if is_copy_to_cpu or not any(isinstance(each, torch.Tensor) for each in tree_flatten(result)[0]):
             gpu.synchronize(stream)
 

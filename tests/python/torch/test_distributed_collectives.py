@@ -487,8 +487,8 @@ class Works(unittest.TestCase):
         alike(both.wait() if both is not None else first.wait()[0] + second.wait()[0], torch.full((3,), 3.0 * SIZE))
 
     def test_collectives_in_callbacks(self):
-        """Callbacks may start collectives. These must match between the ranks, however far each rank's program is, and
-        whether or not a future is already complete when its callback is added.
+        """Callbacks may start collectives, which must match between the ranks. The programs of the ranks may be at
+        different points. A future may be complete on some ranks before its callback is added.
         """
         total = sum(range(SIZE))
 
@@ -539,8 +539,8 @@ class Works(unittest.TestCase):
         self.assertEqual(future.wait(), [float(sum(range(SIZE)))] * 150)
 
     def test_callbacks_of_callbacks(self):
-        """A callback may add further callbacks to futures. They run right after the first callback. But if the first
-        callback waits for their results, they run at once."""
+        """A callback may add further callbacks to futures. These further callbacks run right after the first callback.
+        But if the first callback waits for their results, they run at once."""
 
         def outer(done):
             inner = dist.all_reduce(done.value()[0].clone(), async_op=True).get_future()
@@ -670,7 +670,7 @@ class Works(unittest.TestCase):
 
     @ON_ONE_HOST
     def test_a_future_has_an_end(self):
-        """The group's timeout begins with the operation. When it passes, the operation must still be pending."""
+        """The group's timeout begins with the operation. After this timeout, the operation must still be pending."""
         everybody = dist.new_group(list(range(SIZE)))
         everybody.set_timeout(datetime.timedelta(seconds=0.3))
         last = SIZE - 1

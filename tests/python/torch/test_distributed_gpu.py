@@ -10,7 +10,7 @@ import unittest
 from collections import deque
 from unittest import mock
 
-import simulated_cuda  # isort: skip  (it must load its NCCL before PyTorch loads another one)
+import simulated_cuda  # isort: skip  (simulated_cuda must load its NCCL before PyTorch loads another one)
 import rueda
 import rueda.torch.distributed
 import torch
@@ -166,8 +166,8 @@ class Messages(Case):
         self.assertEqual(got.tolist(), [5.0 + self.left] * 3)
 
     def test_a_wait_for_a_receive_makes_the_stream_wait(self):
-        """The GPU is held back. wait() returns when the message has arrived on the host. The streams still read the
-        previous values, and get the message later."""
+        """The GPU is held back. wait() returns when the message has arrived on the host. Earlier work in the streams
+        still reads the tensor's previous values. The message is copied to the tensor later."""
         gpu, side, other = simulated_cuda.gpu, Stream(), Stream()
         with on_stream(side):
             tensor, before = cuda(torch.full((3,), 7.0)), cuda(torch.zeros(3))
@@ -209,7 +209,7 @@ class Messages(Case):
             self.assertSame(before, torch.full((3, 2), 7.0))
 
     def test_a_tensor_that_is_dropped_at_once(self):
-        """Other tensors of the stream would get its memory if Rueda did not keep it."""
+        """If Rueda did not keep the tensor, other tensors of the stream would get the tensor's memory."""
         sent = []
         for step in range(10):
             sent.append(dist.isend(cuda(torch.full((500,), float(rank() + step))), self.right, tag=step))
@@ -242,7 +242,7 @@ class Waits(Case):
                 self.assertSame(tensor, torch.full((1000,), total() + size() * step))
 
     def test_outputs_that_are_copied(self):
-        """The output is not contiguous, so the first wait copies the result to it, on its own stream."""
+        """The output is not contiguous, so the first wait copies the result to the output, in the stream `side`."""
         side, other = Stream(), Stream()
         with on_stream(side):
             output = cuda(torch.zeros(2 * size(), 2)).t()
@@ -315,7 +315,7 @@ class Races(Case):
             self.assertRegex(race, "^Race: .* and the output of an operation of PyTorch in stream .* writes it")
 
     def test_memory_that_is_reused_too_early(self):
-        """A stream that did not make the tensor still reads it when the tensor's memory is given to a new tensor."""
+        """A tensor's memory is given to a new tensor while another stream than the tensor's own still reads it."""
         side, other = Stream(), Stream()
         with on_stream(side):
             tensor = cuda(torch.ones(100))

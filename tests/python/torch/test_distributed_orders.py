@@ -23,15 +23,15 @@ BASE_SCATTER = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scat
 
 
 def pairs():
-    """Returns groups of Rueda and of Gloo with the same ranks: the world and, if PyTorch can keep the order of ranks,
-    groups with other orders."""
+    """Returns pairs of groups: one of Rueda and one of Gloo, with the same ranks. The first pair has all ranks in
+    ascending order. If PyTorch can keep an order of ranks, the other pairs have other orders."""
     made = [(dist.group.WORLD, dist.new_group(backend="gloo"))]
     for ranks in (list(reversed(range(SIZE))), [*range(1, SIZE), 0]):
         try:
             made.append(
                 tuple(dist.new_group(ranks, backend=backend, sort_ranks=False) for backend in ("rueda", "gloo"))
             )
-        except TypeError:  # an old PyTorch has no such argument, because it always sorts the ranks
+        except TypeError:  # an old PyTorch has no `sort_ranks`, because it always sorts
             break
     return made
 
@@ -128,7 +128,7 @@ class Orders(unittest.TestCase):
             def reduce(group, root=root):
                 tensor = numbers(4)
                 dist.reduce(tensor, root, group=group)
-                return tensor if root == RANK else torch.zeros(0)  # Gloo leaves the result undefined on the other ranks
+                return tensor if root == RANK else torch.zeros(0)  # Gloo defines only the root's result
 
             for operation in (broadcast, gather, scatter, reduce):
                 self.compare(operation)

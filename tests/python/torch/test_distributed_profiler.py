@@ -36,7 +36,7 @@ def tearDownModule():
 
 
 class Ranges(list):
-    """The ranges of a trace in the order of their begin. Each has a name, a begin, an end, and shapes."""
+    """The ranges of a trace, sorted by their begin. Each range is a tuple of its begin, end, name and shapes."""
 
     def __init__(self, profiler):
         with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ class Ranges(list):
 
 @contextlib.contextmanager
 def profiled():
-    """Yields a list, and adds the ranges of the scope to it at the end."""
+    """Profiles the body of the `with` statement. Yields a list, which gets the body's Ranges at the end."""
     found = []
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         yield found
@@ -157,7 +157,7 @@ class Blocking(unittest.TestCase):
         self.assertEqual(rows["rueda:all_reduce"], 5)
 
     def test_a_schedule(self):
-        """The profiler starts and stops twice inside the loop."""
+        """The schedule starts and stops the profiler twice while the program runs."""
         counts = []
 
         def note(profiler):

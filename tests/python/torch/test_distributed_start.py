@@ -48,7 +48,7 @@ def free_port():
 
 
 def has_ucx():
-    """Returns whether the plugin for UCX is beside the library of this process."""
+    """Returns whether the plugin for UCX lies in the folder of the librueda.so that this process uses."""
     with open("/proc/self/maps", encoding="ascii") as maps:
         libraries = {line.split()[-1] for line in maps if "/librueda.so" in line}
     return any((pathlib.Path(library).parent / "librueda_ucx.so").exists() for library in libraries)
@@ -354,7 +354,7 @@ class RendezvousOfThreads(unittest.TestCase):
 
     def test_one_that_failed_spoils_none_of_the_next(self):
         store = torch.distributed.HashStore()
-        for rank in range(3):  # each rank comes alone, so its rendezvous fails
+        for rank in range(3):  # each rank comes alone, so all but the last fail
             expected = ", ".join(str(other) for other in range(3) if other > rank)
             if expected:
                 with self.assertRaisesRegex(RuntimeError, rf"ranks? {expected} of the group did not come within 0.1 s"):

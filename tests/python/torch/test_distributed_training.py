@@ -78,9 +78,9 @@ def optimizers():
 
 
 def of_matrices():
-    """Returns a model for Muon, which only trains matrices. Muon computes in bfloat16, so inputs that differ only by
-    float32's rounding may become different values. FSDP2 makes these differences larger, because it adds products in
-    parts. So the results of Muon with FSDP2 cannot be compared."""
+    """Returns a model for Muon, which only trains matrices. Muon computes in bfloat16, so a small difference between
+    two inputs can become a large difference between the results. FSDP2 adds products in parts, which rounds
+    differently. So the results of Muon with FSDP2 cannot be compared."""
     network = model()
     for parameter in network.parameters():
         parameter.requires_grad_(parameter.ndim == 2)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """A rank of an elastic job dies, and a replacement takes its place. The final weights must equal those without the failure.
-The survivor keeps its process, and also Python's os.environ shows its new rank."""
+The surviving rank's process continues, and its os.environ shows its new rank."""
 
 import os
 import pathlib

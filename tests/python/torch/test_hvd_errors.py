@@ -77,7 +77,7 @@ class Refused(unittest.TestCase):
     def test_negated_views(self):
         for negated in (torch._neg_view(torch.ones(4)), torch.ones(4, dtype=torch.complex64).conj().imag):
             if not negated.is_neg():
-                continue  # this version of PyTorch makes a copy, so the error does not occur
+                continue  # this PyTorch makes a copy, not a negated view, which would be an error
             with self.assertRaisesRegex(ValueError, r"resolve_neg\(\)"):
                 hvd.allreduce(negated)
             self.assertEqual(hvd.allreduce(negated.resolve_neg()).tolist(), negated.tolist())

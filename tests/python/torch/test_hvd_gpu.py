@@ -160,8 +160,8 @@ class Operations(Case):
 
 
 class Mismatches(Case):
-    """The ranks call the same operation with different tensors. The last rank passes a tensor of the CPU, which looks
-    like the exchange of the numbers of rows. The other ranks pass a tensor of a GPU.
+    """The ranks call the same operation. The last rank passes a tensor of the CPU, the other ranks a tensor of a GPU.
+    The tensor of the CPU looks like the message in which the other ranks exchange their numbers of rows.
     """
 
     def setUp(self):
@@ -195,16 +195,16 @@ class Mismatches(Case):
                 self.assertSame(two, torch.ones(hvd.size()))
 
     def test_operations_without_a_name_in_flight(self):
-        """A mismatch used up a number for unnamed operations, but only on some ranks. After the mismatch, several
-        operations without a name are pending."""
+        """Rueda numbers the operations that have no name. The mismatch takes such a number only on some ranks. The
+        operations after it must still find each other, although several of them are pending."""
         self.assertMismatch(lambda tensor: hvd.allgather_async(tensor))
         pending = [hvd.allgather_async(cuda(torch.full((1,), index))) for index in range(6)]
         for index, handle in enumerate(pending):
             self.assertSame(hvd.synchronize(handle), torch.full((hvd.size(),), index))
 
     def test_names_of_operations_without_a_name_repeat(self):
-        """Rueda need not negotiate a name again that it knows. So the names that unnamed operations get repeat.
-        Different kinds of operations have different names."""
+        """An operation without a name gets a name from Rueda. These names repeat, because Rueda need not negotiate a
+        name again that it knows. Different kinds of operations have different names."""
         names = set()
         one = cuda(torch.ones(hvd.size()))
         with mock.patch.object(_deferred, "_NAMES", 3):

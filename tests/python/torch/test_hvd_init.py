@@ -33,7 +33,7 @@ class Init(unittest.TestCase):
         self.assertEqual(hvd.global_process_set.ranks, [0, 1])
 
     def test_sets(self):
-        for _ in range(2):  # the second round makes the same calls in the next job
+        for _ in range(2):  # the second pass makes the same calls after shutdown()
             first, others = hvd.ProcessSet([1, 0]), hvd.ProcessSet([2, 3])
             self.assertEqual((first.process_set_id, first.ranks, first.included()), (None, [0, 1], None))
             hvd.init(process_sets=[first, others])

@@ -87,9 +87,9 @@ class Allreduce(Case):
             self.assertSame(result, torch.full((3,), -(-total // hvd.size())), dtype)
 
     def test_float8(self):
-        """The even ranks hold the first pattern of each pair of patterns, the odd ranks the second. The results have the
-        bits that PyTorch gives if the float32 result is converted once, except where float8_e4m3fn overflows: PyTorch 2.15
-        gives 448 there, and earlier versions NaN."""
+        """Reduces all pairs of 8-bit patterns. The even ranks hold the first pattern of each pair, the odd ranks the
+        second. Rueda's result must have the same bits as the float32 result that PyTorch converts once. An overflow of
+        float8_e4m3fn is an exception: Rueda gives NaN, as PyTorch does before 2.15. PyTorch 2.15 gives 448."""
         pairs = torch.arange(65536)
         for name, largest in (("float8_e4m3fn", 464.0), ("float8_e5m2", float("inf"))):
             if not hasattr(torch, name):
@@ -459,9 +459,8 @@ class Gradients(Case):
         torch.testing.assert_close(gradient, 10 * gathered)
 
     def test_second_derivatives(self):
-        # The sum over all ranks of fourth powers is computed as squares of squares. The first derivative of a fourth
-        # power is 4 x³, and the second is 12 x². For an allreduce, both are multiplied by the square of the number of
-        # ranks.
+        # The test squares x, applies the operation, and squares the result. For an alltoall, the derivatives are those
+        # of x⁴: 4 x³ and 12 x². For an allreduce, both are multiplied by the square of the number of ranks.
         count = hvd.size()
         for function, first, second in (
             (lambda x: hvd.alltoall(x), 4, 12),

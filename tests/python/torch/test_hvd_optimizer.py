@@ -75,8 +75,8 @@ SPECIAL = {
 LEFT_OUT = {"Optimizer", "SparseAdam", "LBFGS", "Muon"}
 
 
-#: Whether this version of PyTorch can tell that only the parameter refers to a gradient. The optimizer moves only such
-#: gradients.
+#: Whether this version of PyTorch can tell how many references to a gradient exist. By default, the optimizer moves a
+#: gradient only if the parameter has the only reference.
 KNOWS_WHO_REFERS = hasattr(torch.Tensor, "_use_count") and hasattr(torch._C, "_storage_Use_Count")
 
 
@@ -899,8 +899,8 @@ class Storages(Case):
                             )
 
     def test_by_default_what_is_zeroed_moves(self):
-        """Whether zeroed gradients move by default depends on whether zero_grad() of this PyTorch sets gradients to
-        zero or to None."""
+        """By default, a gradient moves into the optimizer's buffer only if zero_grad() of this PyTorch sets gradients
+        to zero, not to None."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         parameters = inspect.signature(torch.optim.SGD.zero_grad).parameters
@@ -936,7 +936,8 @@ class Storages(Case):
         self.assertEqual(self.lies_there(optimizer, model[0].bias), KNOWS_WHO_REFERS)
 
     def test_a_gradient_that_has_another_name_does_not_move(self):
-        """If the gradient moved, the program's other reference would point to the old memory and miss later values."""
+        """The program has another reference to the gradient. If the gradient moved, this reference would point to the
+        old memory and miss later values."""
         if hvd.size() == 1:
             self.skipTest("nothing is reduced")
         other = torch.nn.Parameter(torch.ones(100))

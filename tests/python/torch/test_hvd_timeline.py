@@ -51,8 +51,8 @@ class Timeline(unittest.TestCase):
             os.rmdir(self.folder)
 
     def events(self):
-        """Returns the events. A growing file also moves its end, so a text that is read meanwhile could mix two states
-        of the file. So if the file changed during the read, this function reads it again."""
+        """Returns the events. When the file grows, its closing bracket is overwritten. So a text that is read
+        meanwhile could mix two states of the file. If the file changed meanwhile, this function reads it again."""
         while True:
             before = os.stat(self.path)
             with open(self.path, encoding="utf-8") as file:

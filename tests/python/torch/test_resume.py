@@ -31,8 +31,8 @@ class Resume(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def run_job(self, name: str, ranks: int, *killed) -> tuple[int, int, list[tuple[int, str]]]:
-        """Runs the job until it ends or is killed. Returns the exit status, the first step, and the losses by step.
-        self.rows gets the rows of the input pipeline by step."""
+        """Runs the job until it ends or is killed. Returns the exit status, the first step, and the loss of each
+        step. Afterwards, self.rows has the input rows of each step."""
         losses = self.folder / f"{name}.losses"
         losses.unlink(missing_ok=True)
         job = [sys.executable, "-B", TRAINER, self.folder / name, losses, STEPS, *killed]
@@ -59,7 +59,7 @@ class Resume(unittest.TestCase):
         step = 0
         for kill in range(2):
             rank = self.random.randrange(ranks)
-            # The job continues at or before the step of the last kill, so it executes every step from there on.
+            # The job starts again at the step of the last kill or earlier, so it will reach the step chosen here.
             step = self.random.randrange(step, STEPS - 1)
             when = self.random.choice(["forward", "backward", "step"])
             with self.subTest(kill=kill, rank=rank, step=step, when=when):
@@ -82,8 +82,8 @@ class Resume(unittest.TestCase):
         rows = self.rows
         status, first, losses = self.run_job("ranks", 1)
         self.assertEqual((status, len(losses)), (0, STEPS - first))
-        # Both jobs execute the steps between the checkpoint and the kill. The checkpoint is not later than step 20, which
-        # has the last batch of the third epoch.
+        # The second job repeats the steps from the checkpoint to the kill, and must read the same rows. The checkpoint
+        # is at step 20 or earlier. Step 20 has the last batch of the third epoch.
         self.assertTrue(0 < first <= 20, first)
         for step in range(first, 23):
             self.assertEqual(self.rows[step], rows[step], f"step {step}")

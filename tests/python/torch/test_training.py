@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests of rueda.torch.training: learning rates of PyTorch's optimizers, and clipping; and checkpoints of
-PyTorch tensors in parts."""
+"""Tests rueda.torch.training: learning rates of PyTorch's optimizers, clipping of gradients, and checkpoints of
+PyTorch tensors that are saved in parts."""
 
 import ast
 import inspect

@@ -22,14 +22,14 @@ public:
     /// Returns the earlier transitions that race with the present transition of `process`, which is not recorded yet.
     /// An earlier transition races if it conflicts with the present one and nothing else orders the two.
     [[nodiscard]] std::vector<std::uint32_t> races(std::size_t process, const Footprint& footprint) const;
-    /// Imagines another continuation of the schedule, which begins just before `event`. First come all later
-    /// transitions that do not depend on `event`, and then the present transition of `process`. Returns the processes
-    /// that can move first in this continuation.
+    /// Returns the processes that could move just before `event` in another schedule. In that schedule, `event` is
+    /// replaced by all later transitions that do not depend on it, and then by the present transition of `process`.
+    /// The result has each process that can make the first of these transitions.
     [[nodiscard]] ProcessSet initials(std::uint32_t event, std::size_t process, const Footprint& footprint) const;
     /// Records the next transition of the schedule.
     void record(std::size_t process, const Footprint& footprint);
 
-    /// From now on, the next transition of `process` counts as later than `event`.
+    /// Adds an order: `event` counts as before the next transition of `process`.
     void add_cause(std::size_t process, std::uint32_t event) { known_[process].join(events_[event].clock); }
     void add_process_as_cause(std::size_t process, std::size_t cause) { known_[process].join(known_[cause]); }
     void add_writes_as_cause(std::size_t process, std::uint32_t location);

@@ -187,8 +187,8 @@ void Execution::advance(std::size_t number) {
     describe_next(number);
     look_again_after_pause(number);
     if (needs_empty_buffer(number) && buffer_is_empty(number)) {
-        // The thread's next operation needs an empty store buffer, and had to wait for it. So the operation counts as
-        // later than the transitions that emptied the buffer.
+        // The thread's next operation needs an empty store buffer, and the buffer is now empty. So the operation counts
+        // as later than the transitions that emptied the buffer.
         transition_.after_own_buffer |= only(number);
     }
 }
@@ -242,8 +242,8 @@ void Execution::look_again_after_pause(std::size_t number) {
     }
 }
 
-/// Lets the paused thread continue, because the watched object was written. The order of this write in the schedule
-/// decides that the thread continues, so the explorer has no other choice to try.
+/// Lets the paused thread continue after the write to its watched object. The thread cannot continue before this write,
+/// so the explorer has no other order to try.
 void Execution::let_go_on(std::size_t number) {
     transition_.write_causes.push_back({number, value_of(threads_[number].watched.front().object, false).location});
 }
@@ -477,8 +477,8 @@ std::uint64_t Execution::view(std::size_t number, std::uint32_t object, std::uin
     return own != nullptr ? own->value : read_bytes(objects_[object].address, bytes);
 }
 
-/// For each object, stores the first value that the thread has loaded since its last pause(), because a spin loop
-/// decides by this value.
+/// Stores the value that the thread has loaded from an object. After a pause(), only the first value of each object is
+/// stored, because a spin loop decides by the first value.
 void Execution::see(std::size_t number, const Operation& operation, std::uint64_t value) {
     std::vector<Seen>& seen = threads_[number].seen;
     for (const Seen& known : seen) {
@@ -489,7 +489,8 @@ void Execution::see(std::size_t number, const Operation& operation, std::uint64_
     seen.push_back({operation.object, operation.bytes, value});
 }
 
-/// Updates the values that the thread has seen. So a value that the thread itself wrote does not end its pause.
+/// After a write by the thread itself, updates the value that the thread has seen. So its own write does not end its
+/// pause.
 void Execution::see_own(std::size_t number, std::uint32_t object, std::uint64_t value) {
     for (Seen& known : threads_[number].seen) {
         if (known.object == object) {

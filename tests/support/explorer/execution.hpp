@@ -71,7 +71,7 @@ struct Transition {
 };
 
 /// One run of one schedule: the threads, their next operations, the memory with its store buffers, and the race
-/// detector. Threads: one operating-system thread, with at most one Execution.
+/// detector. An Execution belongs to one operating-system thread, which can have only one Execution at a time.
 class Execution {
 public:
     Execution(const std::vector<std::function<void()>>& bodies, Memory memory, bool pause_waits);
@@ -126,7 +126,7 @@ private:
     struct Thread {
         std::unique_ptr<Fiber> fiber;
         bool asking = false;    // whether the thread requests the operation `next`
-        bool sleeping = false;  // whether the thread sleeps in a futex call on the object of `next`
+        bool sleeping = false;  // whether the thread sleeps on the futex `next.object`
         bool finished = false;
         bool paused = false;
         bool noticed = false;  // whether a watched value has changed since the thread paused

@@ -77,7 +77,8 @@ public:
     bool compare_exchange_strong(T& expected, T desired, std::memory_order order = std::memory_order_seq_cst) {
         return compare_exchange_strong(expected, desired, order, failure_order(order));
     }
-    /// This weak form never fails spuriously. The loops around it also work without spurious failures.
+    /// Unlike std::atomic's function, this function never fails spuriously. Loops that call it do not depend on
+    /// spurious failures.
     bool compare_exchange_weak(T& expected, T desired, std::memory_order success, std::memory_order failure) {
         return compare_exchange_strong(expected, desired, success, failure);
     }

@@ -133,7 +133,8 @@ private:
                                 "or on addresses");
     }
 
-    /// Returns false if all continuations from this node were already explored.
+    /// Adds a node at the end of the schedule. Adds nothing and returns false if all continuations from there were
+    /// already explored.
     bool add_node(ProcessSet enabled) {
         Node node;
         node.enabled = enabled;

@@ -34,13 +34,15 @@ enum class Reduction : std::uint8_t {
 
 struct Options {
     Memory memory = Memory::sequentially_consistent;
-    /// The reduction is ignored if `preemptions` is set, because a reduction could skip schedules within that bound.
+    /// Which schedules the explorer need not run. Ignored if `preemptions` has a value, because a reduction could skip
+    /// schedules that have few preemptions.
     Reduction reduction = Reduction::dynamic;
     /// The maximum number of preemptions: switches away from a thread that could continue. Switches to store buffers do
     /// not count.
     std::optional<int> preemptions = std::nullopt;
     std::uint64_t schedules = std::numeric_limits<std::uint64_t>::max();
-    /// A longer schedule is a failure: the code has an endless loop, or a spin loop without pause().
+    /// The maximum length of a schedule. A longer schedule is a failure: the code has an endless loop, or a spin loop
+    /// without pause().
     std::size_t steps = 10'000;
     /// If true, pause() waits until a value changes that the thread has read since its last pause(). Spin loops
     /// therefore end. No schedule is missed if each iteration of the loop depends only on such values. If false,
@@ -96,7 +98,8 @@ template <class State>
 
 }  // namespace rueda::explorer
 
-/// Replaces Catch2's REQUIRE in bodies, because REQUIRE throws, and counts an assertion in every schedule.
+/// Bodies use this macro instead of Catch2's REQUIRE. REQUIRE would throw an exception, and would count an assertion in
+/// every schedule.
 #define RUEDA_EXPLORER_REQUIRE(condition)                                                                       \
     do {                                                                                                        \
         if (!(condition)) {                                                                                     \

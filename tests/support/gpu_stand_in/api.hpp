@@ -29,7 +29,7 @@ inline void* open_library(const char* name) {
     return library;
 }
 
-/// The driver's functions as a program finds them: by the library's soname.
+/// Loads the driver's library by its soname, as a program does, and returns its functions.
 inline collectives::cuda::CudaApi open_cuda() {
     collectives::cuda::CudaApi api;
     void* library = open_library("libcuda.so.1");

@@ -46,8 +46,8 @@ void set_delays(std::chrono::microseconds most);
 /// of functions ("cuMemcpyAsync", "ncclAllReduce") and the names of kernels.
 void delay_operations(const std::string& part, std::chrono::microseconds delay);
 /// Whether an allocation of device memory or of pinned memory waits until the device has no work. The real driver may
-/// wait. With these waits, a program with the following mistake hangs: it allocates memory before it starts another
-/// rank's kernel, although a running kernel already waits for that rank. The default is false.
+/// wait. A program with the following mistake then hangs. While a running kernel waits for another rank, the program
+/// allocates memory before it starts the kernel of that rank. The default is false.
 void set_allocations_wait(bool wait);
 /// Whether a copy from pageable memory waits for its stream before it reads the memory. The real driver may do so. The
 /// default is false.
@@ -58,11 +58,11 @@ void release_device(int device);
 
 // Failures.
 
-/// Makes the `nth` next call (1 is the next one) of a function of the driver or of NCCL, such as "cuEventRecord",
-/// return `result` without effect.
+/// Makes one later call of a function fail: the call returns `result` and has no effect. If `nth` is 1, the next call
+/// fails. The function belongs to the driver or to NCCL, for example "cuEventRecord".
 void fail_call(const std::string& function, int nth, int result);
-/// Makes the `nth` next operation that NCCL starts fail with `result` as the communicator's asynchronous error. The
-/// operation's kernel waits until the communicator is aborted.
+/// Makes one later operation of NCCL fail. If `nth` is 1, the next operation that NCCL starts fails. `result` becomes
+/// the communicator's asynchronous error, and the operation's kernel waits until the communicator is aborted.
 void fail_operation(int nth, NcclResult result);
 /// Puts the device into the sticky state `error`, as an illegal address does.
 void break_device(int device, CudaResult error);
@@ -113,8 +113,8 @@ struct Range {
     std::size_t bytes = 0;
     bool write = false;
 };
-/// A kernel, which cuModuleGetFunction finds by its name in every module. The vectors of arguments have pointers to the
-/// arguments, as cuLaunchKernel gets them.
+/// A kernel, which cuModuleGetFunction finds by its name in every module. `run` and `ranges` get an array of pointers
+/// to the arguments, as cuLaunchKernel does.
 struct Kernel {
     /// The size of each argument. cuLaunchKernel copies the arguments during the call.
     std::vector<std::size_t> argument_bytes;
@@ -142,8 +142,8 @@ void set_nccl_progress_calls(int most);
 /// runs at a time. The default is true.
 void set_one_nccl_kernel_at_a_time(bool one);
 /// Whether communicators report kNcclRemoteError after the process of another rank ended, or after lose_rank(). The
-/// default is false, because the real NCCL does not notice the end of a rank on the same host. This setting also
-/// decides whether communicators report that another rank has aborted.
+/// default is false, because the real NCCL does not notice the end of a rank on the same host. If the setting is true,
+/// communicators also report that another rank has aborted.
 void set_nccl_notices_lost_ranks(bool notices);
 /// Acts as if the process of this communicator's rank had ended. Its kernels continue, but the other ranks may notice
 /// the end.

@@ -6,9 +6,9 @@
 
 #include "tests/support/gpu_stand_in/control.hpp"
 
-/// Work of a stream that a thread of the test's program computes, for programs in other languages. For the race
-/// detection, this work is a kernel: it comes after the earlier work of its stream, and the host program does not know
-/// that the work has ended until it synchronises with the stream or queries an event after the work.
+/// Work of a stream that a thread of the test's program computes, for programs in other languages. The race detection
+/// treats this work like a kernel. The work comes after the earlier work of its stream. The host program knows that the
+/// work has ended only after it has synchronised with the stream, or has queried an event after the work.
 ///
 /// Threads: any thread that has a current context may call any function.
 extern "C" {

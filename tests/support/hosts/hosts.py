@@ -94,7 +94,7 @@ def why_no_limits():
 
 
 class Hosts:
-    """A group of hosts. Threads: one. A closed object must not be used any more."""
+    """A group of hosts. Only one thread may use it. A closed group must not be used any more."""
 
     def __init__(self, count=2, rate=None, names=None, delay_ms=0, wire=False):
         self.names = names or [f"{PREFIX}{number}" for number in range(count)]
@@ -188,7 +188,7 @@ class Hosts:
 
     def on_host(self, number, command, folder=None):
         """Returns the command line that runs `command` on a host, in `folder` (default: the current folder)."""
-        # A process starts in the root folder of a new mount namespace, so the script changes to the folder by name.
+        # nsenter enters another mount namespace, so the script starts in the root folder. It then changes to `folder`.
         script = 'cd "$1" && shift && exec "$@"'
         enter = ["nsenter", "--target", str(self.holders[number + 1].pid), "--net", "--uts", "--mount", "--"]
         return [*enter, "sh", "-c", script, "sh", str(folder or os.getcwd()), *command]
@@ -226,7 +226,8 @@ class Hosts:
         self._ip(self.holders[0].pid, f"link set p{number} nomaster down")
 
     def change_wire(self, command):
-        """Sends slow_wire.py a command. The port of the host with number n is called "pn". Needs `wire`."""
+        """Sends slow_wire.py a command. The port of host number n is called "pn". The hosts must have been made
+        with `wire` or with a delay."""
         self.wire.stdin.write(command + "\n")
         self.wire.stdin.flush()
 

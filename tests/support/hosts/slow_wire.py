@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A switch that delays and loses packets, for kernels without a queue that does so (netem).
+"""A switch that delays and loses packets. It is for kernels that do not have netem, a queue for this purpose.
 
 Usage: slow_wire.py MILLISECONDS PORT… Forwards each packet from one port to all other ports after the delay. Prints
 "ready", and runs until it is killed. Each line of its standard input changes the wire:

@@ -65,8 +65,8 @@ void forget_signal_handlers() {
     std::set_terminate(std::abort);
 }
 
-/// A child that ends with one of these statuses has sent a message that says how the body ended. If the status is
-/// another one, the body itself has ended the process.
+/// The exit statuses of a child whose body has returned or thrown. Before such an end, the child sends a message that
+/// describes it. If the status is another one, the body itself has ended the process.
 constexpr int kReturnedStatus = 0;
 constexpr int kThrewStatus = 70;
 
@@ -176,7 +176,7 @@ private:
         child.pipe = base::UniqueFd(ends[0]);
         base::UniqueFd theirs(ends[1]);
         ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-        // Without this flush, every child would write the contents of these buffers once more.
+        // Without this flush, every child would write the buffered output of the test once more.
         std::cout.flush();
         std::fflush(nullptr);
         const pid_t test = ::getpid();

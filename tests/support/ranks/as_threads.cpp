@@ -29,8 +29,8 @@ public:
         }
         return std::move(hubs_[static_cast<std::size_t>(number)][static_cast<std::size_t>(rank)]);
     }
-    /// Called when a rank has ended. Some planes may exist that other ranks have opened and this rank has not. Closes
-    /// this rank's side of these planes, so that no other rank waits for it there.
+    /// Called when a rank has ended. Closes the rank's side of the planes that only other ranks have opened, so that
+    /// those ranks do not wait for it there.
     void close(int rank) {
         const std::lock_guard lock(mutex_);
         ended_[static_cast<std::size_t>(rank)] = true;

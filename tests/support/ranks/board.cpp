@@ -35,7 +35,8 @@ using Words = std::array<std::uint64_t, kWords>;
     return words;
 }
 
-/// Returns the 64-bit FNV-1a hash of the text that is stored. The hash is never 0, because 0 means "no phase".
+/// Returns the 64-bit FNV-1a hash of the part of the text that the board stores. The hash is never 0, because 0 means
+/// "no phase".
 [[nodiscard]] std::uint64_t hash_of(std::string_view text) {
     std::uint64_t hash = 0xCBF29CE484222325U;
     for (const char c : text.substr(0, kTextBytes - 1)) {

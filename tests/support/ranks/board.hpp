@@ -34,8 +34,8 @@ public:
     [[nodiscard]] bool was_in_phase(int rank, std::string_view text) const;
     void wait_for_phase(int rank, std::string_view text) const;
 
-    /// Starts all ranks. The ranks wait until this function is called, because by then the board has the ids of all
-    /// processes.
+    /// Starts all ranks. The ranks wait until this function is called, so that the board has the ids of all processes
+    /// when they start.
     void start();
     void wait_for_start() const;
     void set_process(int rank, int pid);

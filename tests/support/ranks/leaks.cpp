@@ -47,9 +47,9 @@ constexpr auto kLookEvery = std::chrono::milliseconds(10);
     return found;
 }
 
-/// Returns the names of Rueda's objects in /dev/shm. Segments of Open MPI are left out, although their names can
-/// contain "rueda": they contain the host's name, and simulated hosts are called rueda-h0, rueda-h1, …. Such segments
-/// belong to another test, because the ranks of these tests do not use MPI.
+/// Returns the names in /dev/shm that contain "rueda". Segments of Open MPI are left out. Their names contain the
+/// host's name, and simulated hosts are called rueda-h0, rueda-h1, …. Such segments belong to another test, because
+/// the ranks of these tests do not use MPI.
 [[nodiscard]] std::set<std::string> shared_memory_of_rueda() {
     std::set<std::string> found;
     std::error_code ignored;

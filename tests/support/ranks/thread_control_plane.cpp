@@ -53,7 +53,8 @@ public:
             fail(failure(ErrorCode::timeout, "{}: rank{} did not come within {} s", name_of(kind), missing(),
                          std::chrono::duration<double>(timeout_).count()));
         }
-        // This round was complete before, so its result is valid even if a rank has left or failed since then.
+        // If `round_` has changed, the round is complete. Its result is then valid even if a rank has left or failed
+        // since.
         if (round_ == round) {
             return failed_;
         }

@@ -29,21 +29,21 @@ import numpy.typing as npt
 from rueda import _native
 from rueda.errors import InvalidArgument
 
-#: The purpose of the handshake, which is part of the proof of the secret (docs/design/0021-handshake.md). The number in
-#: this text must change if the format of the messages changes.
+#: The purpose for which the handshake proves the secret. The proof includes this text (docs/design/0021-handshake.md).
+#: The number in the text must change if the format of the messages changes.
 _PURPOSE = "rueda data 1"
 #: In seconds: the time for the handshake and for the first message.
 FIRST_SECONDS = 10.0
 #: Three settings of TCP's keep-alive. If the other host has sent nothing for the first number of seconds, the system
 #: sends a probe. It sends further probes at intervals of the second number of seconds, and ends the connection after
 #: the third number of probes without an answer. The kernel of the other host answers the probes, so a
-#: generator may need any time for a batch. A receiver sends nothing after its task, so this limit applies if a
-#: producer's host vanishes. If a trainer's host vanishes, TCP itself ends the connection after about 15 minutes: Linux
-#: sends no probes while bytes wait to be sent or acknowledged.
+#: generator may need any time for a batch. A receiver sends nothing after its task, so these probes tell it that a
+#: producer's host has vanished. If a trainer's host vanishes, TCP itself ends the connection after about 15 minutes,
+#: because Linux sends no probes while bytes wait to be sent or acknowledged.
 KEEP_ALIVE = (5, 2, 5)
 #: In seconds: if a producer has nothing to send for this time, it sends the message ALIVE. This message is needed if a
-#: producer's process is stopped (for example by SIGSTOP): the kernel still answers, but no ALIVE comes, so the receiver
-#: notices it.
+#: producer's process is stopped (for example by SIGSTOP): the kernel still answers TCP's probes, but the receiver
+#: notices that no ALIVE comes.
 ALIVE_SECONDS = 5.0
 #: In seconds: if a receiver needs bytes and gets none for this time, it gives up the producer.
 SILENCE_SECONDS = 30.0
@@ -84,7 +84,7 @@ class Task:
 
     index: int  #: the number of the worker
     count: int  #: the number of workers
-    epochs: int  #: the number of epochs; 0: no end
+    epochs: int  #: the number of epochs; 0 if they never end
     epoch: int  #: the first epoch
     first_batch: int  #: the number of batches that are left out in the first epoch
     ahead: int  #: the number of batches that the producer makes before it can send them
@@ -134,7 +134,8 @@ class Described(NamedTuple):
 
 def describe_batch(batch: Mapping[str, npt.NDArray[Any]]) -> bytes:
     for name, array in batch.items():
-        # This dtype is refused, because NumPy on the receiver would make elements of another size from it.
+        # A dtype with elements of 0 bytes is refused, because NumPy on the receiver would make elements of another size
+        # from it.
         if array.dtype.itemsize == 0:
             raise InvalidArgument(
                 f"sending the array '{name}' of a batch: its dtype is {array.dtype.str}; expected elements of at least one byte"
@@ -174,7 +175,8 @@ def _parse_array(entry: object) -> Described:
         dtype = np.dtype(text)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadMessage(f"the array {name!r:.100} of a batch has the dtype {text!r}: {error}") from error
-    # NumPy multiplies the extents of an array without elements, too, and refuses a product that is too large.
+    # An extent of 0 counts as 1 here. NumPy also multiplies the other extents of an array without elements, and refuses
+    # a product that is too large.
     if math.prod(max(one, 1) for one in shape) * max(dtype.itemsize, 1) >= 1 << 62:
         raise BadMessage(f"the array {name!r:.100} of a batch has the shape {shape!r:.100}, which is too large")
     return Described(name, dtype, tuple(shape))
@@ -197,8 +199,8 @@ class Connection:
     """
 
     def __init__(self, connected: socket.socket, accepted: bool, secret: str) -> None:
-        """Runs the handshake. `accepted`: this side has accepted the connection. Raises an error of Rueda if the other side does
-        not prove that it knows the secret. The caller then closes the socket.
+        """Runs the handshake. `accepted` is True on the side that accepted the connection. Raises an error of Rueda if
+        the other side does not prove that it knows the secret. The caller then closes the socket.
         """
         self._socket = connected
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -213,9 +215,9 @@ class Connection:
         return self._socket.fileno()
 
     def send(self, kind: Kind, payload: bytes = b"", arrays: Iterable[npt.NDArray[Any]] = ()) -> None:
-        """Sends a message, and waits until the system has taken all of it. The receiver determines how long this takes.
-        Raises OSError. Never causes SIGPIPE, because a program may have restored the default action of this signal,
-        which ends the process.
+        """Sends a message, and waits until the system has taken all of it. With a slow receiver, this takes long.
+        Raises OSError. Never causes SIGPIPE: a program may have restored this signal's default action, which would end
+        the process.
         """
         header = _HEADER.pack(kind, len(payload))
         code = _code(self._sending, self._sent, header, payload)
@@ -339,7 +341,8 @@ def split_address(address: str) -> tuple[str, int]:
             f"the address of a producer is {address!r}; expected 'host:port' or '[IPv6 address]:port'"
         )
     try:
-        # The module socket encodes host names in the same way, but its UnicodeError is no OSError.
+        # The module socket encodes host names in the same way, but later. Callers that expect an OSError would then get
+        # a UnicodeError.
         host.encode("idna")
     except UnicodeError as error:
         raise InvalidArgument(

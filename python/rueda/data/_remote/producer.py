@@ -76,7 +76,8 @@ class Producer:
         self._open: set[socket.socket] = set()  # all connections, including those whose secret is not proven
         self._workers = 0  # the number of worker processes that run or start
         self._threads: list[threading.Thread] = []  # used only by close() and by the thread that accepts connections
-        # Held while a process is started, because the module multiprocessing can start only one at a time.
+        # A thread holds this lock while it starts a process, because the module multiprocessing can start only one at a
+        # time.
         self._starting = threading.Lock()
         self._end = threading.Event()
         multiprocessing.util.register_after_fork(self, Producer._forget)
@@ -129,8 +130,8 @@ class Producer:
 
     def _drop(self, connected: socket.socket) -> None:
         """Ends and closes a connection. A worker that was forked just after accept() may have a copy of the socket, so
-        closing it would not be enough. The lock ensures that no thread shuts the connection down after its descriptor
-        was closed and reused for another file.
+        closing it would not end the connection. The lock ensures that no thread shuts the connection down after its
+        descriptor was closed and reused for another file.
         """
         with self._lock:
             self._unproven.pop(connected, None)
@@ -299,8 +300,8 @@ def serve(
     of this process wait for the trainers. For each worker that a trainer asks for, this process starts a worker process,
     which calls ``make_generator(worker, *args)`` in each epoch, as with workers(). The args come from the trainer.
 
-    If a trainer takes batches slowly, the workers wait: each worker makes at most ``prefetch`` batches (an argument of
-    remote()) that were not sent, and one more.
+    If a trainer takes batches slowly, the workers wait. A worker that has ``prefetch`` unsent batches (an argument of
+    remote()) makes one more, and then waits.
 
     Args:
         make_generator: returns an iterable of dicts of arrays, as for workers().

@@ -86,8 +86,8 @@ class Receiver:
         return Reported(_channel.Kind.LOST, f"the producer at {self._address} was lost: {reason}")
 
     def _connect(self, task: Task) -> Connection:
-        """Connects to a producer, and sends it the task. Each worker has its own producer. If other producers may take
-        over, and the worker's own producer cannot be reached, takes the next one that can be reached.
+        """Connects to a producer, and sends it the task. Each worker has its own producer. If this producer cannot be
+        reached, and other producers may take over, the function takes the next producer that can be reached.
         """
         first = task.index % len(self.addresses)
         candidates = self.addresses[first:] + self.addresses[:first] if self.takes_over else (self.addresses[first],)
@@ -156,7 +156,7 @@ def remote(
         addresses: the producers, each as "host:port".
         secret: the secret of the producers.
         count: the number of workers at all producers together. By default there is one at each producer.
-        args: further arguments for the generators. JSON carries them: numbers, texts, booleans, None, lists and dicts.
+        args: further arguments for the generators, sent as JSON: numbers, texts, booleans, None, lists and dicts.
         epochs, order, start_method, memory, device: as for workers().
         prefetch: the producer makes up to this number of batches for each worker before they are sent, and this host
             receives up to this number before the program takes them.

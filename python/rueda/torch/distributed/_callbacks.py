@@ -73,13 +73,13 @@ class Callbacks:
             tuple[OrderedFuture, Call]
         ] = []  # the callbacks that the running callback has added; only the callback thread uses this list
         self._runs = False
-        self._closes: float | None = None  # set when the process ends: after this time no callback begins
+        self._closes: float | None = None  # is set when the process ends; after this time no callback begins
         self._started: list[Handle[Any] | None] = [None] * _NAMES
         self._count = 0
 
     def add(self, future: OrderedFuture, call: Call) -> None:
-        """Calls `call` when the future has completed and all earlier callbacks have run. Then calls the function that
-        `call` has returned.
+        """Calls the function `call` when the future has completed and all earlier callbacks have run. Then calls the
+        function that `call` has returned.
         """
         if running() is self:
             self._nested.append((future, call))
@@ -99,9 +99,8 @@ class Callbacks:
                 self._changed.notify()
 
     def note_failure(self, error: BaseException) -> None:
-        """Records that a callback has raised `error`. After a Timeout, the group refuses further operations for good.
-        The reason is that this rank skips the rest of the callback, but the same callback may start more operations on
-        other ranks.
+        """Records that a callback has raised `error`. After a Timeout, the group refuses further operations for
+        good, because this rank skips the rest of the callback, which may start more operations on other ranks.
         """
         if isinstance(error, Timeout):
             self._order.break_for_good(str(error))
@@ -128,7 +127,7 @@ class Callbacks:
             if following is None:
                 return
             self._call(*following)
-            del following  # frees the future: this thread must not keep it alive while it waits for work
+            del following  # this thread must not keep the future alive while the thread waits for work
 
     def _next(self) -> tuple[OrderedFuture, Call] | None:
         """Returns the next callback to run. Returns None if this thread should end: there is no work, or no time is
@@ -280,8 +279,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
 
     def wait_until_complete(self) -> bool:
         """Waits like wait(), but returns no value. The callback thread calls this method. If the tensors are on a GPU,
-        it also makes the stream for callbacks wait for them. Returns False if the process ends before the future
-        completes.
+        this method also makes the stream for callbacks wait for the tensors. Returns False if the process ends before
+        the future completes.
         """
         operation = self._operation
         while operation is not None and not (self.done() or operation.wait_a_while(_SLICE) or operation.is_overdue()):
@@ -349,8 +348,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
             self._complete_here(value, error)
             return
         try:
-            # The future records an event in the current stream. In this scope, the current stream is the one for
-            # callbacks. In that stream, the tensors of the value are ready.
+            # The future records an event in the current stream. The tensors of the value are ready in the stream for
+            # callbacks, so this scope makes that stream the current one.
             with self._on_callback_stream():
                 self._complete_here(value, error)
         except Exception as failure:  # CUDA may refuse the stream or an event, for example after a failed kernel

@@ -151,8 +151,8 @@ class DeviceOperation(Operation):
         return _devices.side_stream(self._index, "futures")
 
     def stream_for_callbacks(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns the scope in which a thread of the backend concludes the operation. The scope selects a stream,
-        because such a thread belongs to no stream of the program."""
+        """Returns a scope that selects a stream. A thread of the backend concludes the operation in this scope, because
+        such a thread belongs to no stream of the program."""
         return _devices.on_stream(self._side_stream())
 
     def devices(self) -> list[torch.device] | None:

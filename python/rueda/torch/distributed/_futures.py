@@ -4,8 +4,8 @@
 
 One of these threads watches the operations: this thread waits for the oldest operation in short intervals, and checks
 the other operations between the intervals. When an operation has ended or its timeout has passed, this thread lets
-another thread watch, and then runs the future's callbacks. Callbacks may block for any time, also on other futures. If
-no thread is idle, a new thread is started to watch.
+another thread watch, and then runs the callbacks of the operation's future. Callbacks may block for any time, also on
+other futures. If no thread is idle, a new thread is started to watch.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class _Watch:
         self._is_closing = False
 
     def add(self, watched: Watched, conclude: Callable[[], None]) -> None:
-        """Calls `conclude` when `watched` has ended or has passed its timeout. The call happens on a thread that may
-        block.
+        """Calls the function `conclude` when the operation `watched` has ended or has passed its timeout. The call
+        happens on a thread that may block.
         """
         with self._changed:
             self._pending.append((watched, conclude))
@@ -123,7 +123,7 @@ class _Watch:
                     return None
         length = _SHORTEST_SLICE
         while True:
-            # has_ended(), which is called below, raises the operation's error again
+            # this wait may ignore the operation's error, because has_ended(), which is called below, raises it again
             with contextlib.suppress(Exception):
                 self._pending[0][0].wait_a_while(length)
             with self._changed:
@@ -201,8 +201,8 @@ def close_at_exit() -> None:
 
 
 def when_ended(watched: Watched, conclude: Callable[[], Any]) -> None:
-    """Calls `conclude` once, when `watched` has ended or has passed its timeout. The call happens on a thread of this
-    module.
+    """Calls the function `conclude` once, when the operation `watched` has ended or has passed its timeout. The call
+    happens on a thread of this module.
     """
     close_at_exit()
     _watch.add(watched, conclude)

@@ -35,8 +35,8 @@ class Rendezvous:
     message.
 
     A store outlives its groups, and names of groups are used again. Each rendezvous (an object of this class) therefore
-    has its own keys. The n-th rendezvous of a rank belongs to the n-th rendezvous of the other ranks. A rendezvous that
-    failed does not affect the next one.
+    has its own keys. The n-th rendezvous of a rank uses the same keys as the n-th rendezvous of the other ranks. A
+    rendezvous that failed does not affect the next one.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -114,7 +114,7 @@ class Rendezvous:
 
 def _here(key: str) -> str:
     """Returns the key of a counter which says that a message exists. Every version of every store can read a counter,
-    but some cannot tell whether a key exists.
+    but some stores cannot tell whether a key exists.
     """
     return f"{key}/here"
 

@@ -17,7 +17,7 @@ from rueda import _native
 from rueda.errors import Aborted
 from rueda.torch.distributed._tcp_offer import TcpOffer
 
-#: The tag of check_job()'s messages, in the set of all ranks. Programs do not use this number.
+#: The tag of the messages that check_job() sends in the process set of all ranks. Programs do not use this tag.
 _CHECK_TAG = -(2**31)
 
 #: The name of each launcher. The key is the environment variable in which the launcher gives the number of processes.
@@ -90,8 +90,8 @@ def join_job(rendezvous: Any, rank: int, size: int) -> None:
 
 
 def _meet_over_tcp(rendezvous: Any, rank: int, until_met: contextlib.ExitStack) -> dict[str, str]:
-    """Returns the environment variables that ranks on several hosts need to connect to each other. Rank 0 reserves a
-    port, until the scope `until_met` ends.
+    """Returns the environment variables that ranks on several hosts need to connect to each other. On rank 0, this
+    function reserves a port, until the caller's scope `until_met` ends.
 
     Raises:
         RuntimeError: rank 0 cannot reserve a port. All ranks raise this error.
@@ -128,7 +128,7 @@ def check_job() -> None:
 
 
 def _who(said: list[list[str]], index: int) -> list[str]:
-    """Returns one text for each different message: the message, and the ranks that wrote it."""
+    """Returns one text for each different message. The text has the message and the ranks that wrote it."""
     ranks: dict[str, list[str]] = {}
     for rank, one in enumerate(said):
         ranks.setdefault(one[index], []).append(str(rank))
@@ -137,11 +137,11 @@ def _who(said: list[list[str]], index: int) -> list[str]:
 
 @contextlib.contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Sets variables that init() reads, while init() runs. Afterwards the variables are unset. Otherwise child
-    processes would behave like ranks.
+    """Sets environment variables that init() reads, and restores their old values at the end of the scope. Otherwise
+    child processes would behave like ranks.
     """
     forced = {**variables, "RUEDA_CONTROL_PLANE": "socket"}
-    # WORLD_SIZE counts all processes, but the group may contain only some of them.
+    # WORLD_SIZE is removed, because it counts all processes, but the group may contain only some of them.
     taken = {"RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "HOROVOD_RANK", "HOROVOD_SIZE", "WORLD_SIZE"}
     before = {name: os.environ.get(name) for name in {*forced, *taken}}
     for name in taken:

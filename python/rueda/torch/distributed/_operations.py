@@ -5,9 +5,9 @@
 These rules hold for all operations. Tensors are in the memory of the CPU or of a CUDA device. Collectives of the
 members are matched by their order; messages are matched by sender, receiver and tag. Each operation returns a
 RuedaWork. If the call is blocking (``asyncOp`` of its options is False), the operation has completed when the call
-returns. The caller gives roots and peers as ranks of the group. The C interface gets them as ranks of the job. The C
-interface orders the members' parts by ascending rank. If the group has another order, this module reorders the parts
-before and after the operation.
+returns. The caller gives roots and peers as ranks of the group. This module passes them to the C interface as ranks of
+the job. The C interface orders the members' parts by ascending rank. If the group has another order, this module
+reorders the parts before and after the operation.
 
 ``RuedaBackend`` and ``RuedaProcessGroup`` inherit these methods. In their list of base classes, this class must come
 before PyTorch's class. Otherwise PyTorch's methods of the same names would be used, and these call the backend of a
@@ -140,8 +140,8 @@ class Operations:
         return make(what, self._membership.order, handles, outputs, timeout, finish)
 
     def _for_caller(self, operation: Operation, make: Callable[[Operation, Any], RuedaWork]) -> Any:
-        """Returns the Work object for the caller. `make` creates it from the operation and from the thread for
-        callbacks of futures. This class passes None as the thread.
+        """Returns the Work object for the caller, which the function `make` creates. The arguments of `make` are the
+        operation and the thread for callbacks of futures. This class passes None as the thread.
         """
         return make(operation, None)
 
@@ -618,8 +618,8 @@ class Operations:
         handle = self._started(lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order))
 
         def finish() -> None:
-            # If the tensors are on a GPU, this call does not wait for the GPU. The numbers of elements are known as
-            # soon as the work is in a stream of the GPU.
+            # If the tensors are on a GPU, _torch_result() does not wait for the GPU. The numbers of elements are known
+            # as soon as the work is in a stream of the GPU.
             came = [one // factor for one in handle._torch_result(None)]
             if came != expected:
                 raise ValueError(
@@ -691,7 +691,8 @@ class Operations:
                 has left the group gets ``rueda.Aborted``.
 
         The calls of monitored_barrier() have their own order. The function may therefore also be called when other
-        operations are refused after a Timeout. A timeout of monitored_barrier() itself does not cause such a refusal.
+        operations are refused after a Timeout. A timeout of monitored_barrier() itself does not make the group refuse
+        operations.
         """
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("monitored_barrier", (), self.monitored_barrier, opts, wait_all_ranks)
@@ -769,8 +770,8 @@ def _tag(tag: int) -> int:
 
 
 def _sparse(indices: Tensor, values: Tensor, shape: Any) -> Tensor:
-    """Makes a sparse tensor from parts that are known to be valid. Tells PyTorch not to check them. If the caller does
-    not decide this, PyTorch prints a warning that the indices are not checked.
+    """Makes a sparse tensor from parts that are known to be valid. Tells PyTorch not to check them. Without
+    the argument ``check_invariants``, PyTorch prints a warning that the indices are not checked.
     """
     try:
         return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)

@@ -54,8 +54,8 @@ class Order:
         with self._changing:
             if not self._given_up:
                 return
-            # This rank does not start the operation, but the other ranks do. From now on this rank has started one
-            # operation less than they have.
+            # This rank does not start the operation, but the other ranks do. From now on, the other ranks have started
+            # one operation more than this rank.
             self._is_broken = True
             cause = next(iter(self._given_up.values()))
         raise RuntimeError(
@@ -121,7 +121,7 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # the key of this operation in Order, which therefore keeps no tensors alive
+        self._identity = object()  # this operation's key in Order; the operation as a key would keep tensors alive
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout
@@ -171,8 +171,8 @@ class Operation:
                 self._take_error(handle, error, limit)
 
     def _take_error(self, handle: Handle[Any], error: Exception, limit: float | None) -> None:
-        """If the handle's operation has ended, stores its error. Otherwise only the wait has failed, and its error is
-        raised.
+        """If the handle's operation has ended, stores its error. Otherwise only the wait has failed, and this function
+        raises the wait's error.
         """
         if handle.poll():
             self.error = self.error or (_failure_of(handle) if isinstance(error, Timeout) else error)

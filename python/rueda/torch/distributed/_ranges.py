@@ -38,8 +38,9 @@ _here = _Here()
 
 
 def begins() -> bool:
-    """Returns True if the calling method should run within a range (a named entry of the profile). The method then
-    passes itself to call(), which calls the method a second time. In this second call, begins() returns False.
+    """An operation's method calls begins() first. If begins() returns True, the method passes itself to call(), which
+    begins a range (a named entry of the profile) and calls the method a second time. In this second call, begins()
+    returns False.
     """
     if not _profiling.is_active():
         return False
@@ -99,7 +100,7 @@ def wait(operation: Operation, timeout: float | None) -> None:
 
 
 def wait_for_future(operation: Operation | None, bring_about: Callable[[], None]) -> None:
-    """Calls `bring_about` (which waits for the operation of a future), and shows the wait in the profile."""
+    """Calls the function `bring_about`, which waits for a future's operation, and shows the wait in the profile."""
     if operation is None or not operation.is_recorded:
         bring_about()
         return

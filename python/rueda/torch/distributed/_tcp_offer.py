@@ -49,8 +49,8 @@ def _bound_socket() -> socket.socket:
 
 
 def _addresses() -> list[str]:
-    """Returns the numeric addresses of this host, as they stand in RUEDA_RENDEZVOUS. Loopback addresses come last.
-    Another host that uses a loopback address connects to itself.
+    """Returns the numeric addresses of this host, as they stand in RUEDA_RENDEZVOUS. Loopback addresses come
+    last, because another host that uses a loopback address connects to itself.
     """
     found = [*_addresses_of_version_4(), *(f"[{address}]" for address in _addresses_of_version_6())]
     return sorted(found, key=_is_loopback)[:_MOST_ADDRESSES]

@@ -16,7 +16,7 @@ from rueda.types import DType, ReduceOp
 
 Tensor: TypeAlias = torch.Tensor
 
-#: The comprehension leaves out dtypes that older versions of PyTorch do not have.
+#: Rueda's number of each dtype. Dtypes that this version of PyTorch does not have are left out.
 NUMBERS: dict[torch.dtype, int] = {
     getattr(torch, dtype.name): int(dtype) for dtype in DType if hasattr(torch, dtype.name)
 }
@@ -122,8 +122,8 @@ class Reduction:
 
 
 _known: dict[tuple[int, torch.dtype], Reduction] = {}
-# The hash of an operator is its number, in all versions of PyTorch until now. A dict with operators as keys would also
-# compare operators, which is slow.
+# The keys are the operators' hashes. In all versions of PyTorch until now, the hash of an operator is its number. A
+# dict with the operators themselves as keys would be slow, because it would also compare operators.
 _HASHES = {hash(operator): name for operator, name in _OPERATORS}
 _hashes_tell = len(_HASHES) == len(_OPERATORS) and max(_HASHES) < 100
 

@@ -84,7 +84,7 @@ class RuedaWork(Work):  # type: ignore[misc]
             return self._future
 
     def source_rank(self) -> int:
-        """Returns the rank that sent the message, counted within the group. Raises an error unless this is a receive."""
+        """Returns the rank that sent the message, counted within the group. Only a receive knows this rank."""
         raise ValueError(f"{self.operation.what}: only a receive has a source")
 
     def _source_rank(self) -> int:

@@ -104,7 +104,7 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
     return attempts
 
 
-#: Whether this process has synced a state with the other ranks.
+#: True if this process has synced a state with the other ranks.
 _has_values = False
 
 
@@ -129,7 +129,7 @@ def _check_values() -> None:
 
 
 def _may_go_on(failure: HorovodInternalError, has_committed: bool) -> bool:
-    """Whether the ranks can try again from the last commit."""
+    """Returns True if the ranks can try again from the last commit."""
     if isinstance(failure, ValueError):
         return False  # if an argument was invalid, it would be invalid again at the next attempt
     if isinstance(failure, Aborted):

@@ -146,7 +146,7 @@ class ObjectState(State):
         super().__init__(bcast_object, get_rank)
         self._saved_state: dict[str, Any] = kwargs
         self._folder = commits.folder()
-        #: Whether this process has got the values of the training: from a stored commit, or from rank 0.
+        #: True if this process has the values of the training, from a stored commit or from rank 0.
         self._has_synced = False
         self._set_attrs()
 

@@ -114,7 +114,7 @@ cuda::CudaResult note_record(cuda::CudaEvent event, cuda::CudaStream stream) {
     streams.of_event[event] = stream;
     return real.event_record(event, stream);
 }
-/// Reports that an event is reached, without asking the driver, if the event is in the stream of CUDA IPC.
+/// Reports that an event in the stream of CUDA IPC is reached. Does not ask the driver whether this is true.
 cuda::CudaResult lie_about_kernels(cuda::CudaEvent event) {
     const bool is_kernel = streams.with_kernels.count(streams.of_event[event]) > 0;
     return streams.lies && is_kernel ? cuda::kCudaSuccess : real.event_query(event);
@@ -408,7 +408,7 @@ TEST_CASE("a member that dies leaves no work behind that waits", "[ipc][death]")
             // The device still works.
             const std::vector<std::byte> bytes(100, std::byte{7});
             RUEDA_RANK_CHECK(member.get(member.put(bytes), bytes.size()) == bytes);
-            // skips the calls of meet() at the end, which would wait for rank 1 (it is dead)
+            // this exception skips the calls of meet() at the end, because they would wait for rank 1, which is dead
             throw RankCheckFailed("survived");
         });
         INFO(result.text());

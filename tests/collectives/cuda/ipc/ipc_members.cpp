@@ -80,8 +80,8 @@ public:
 
     void meet() {
         const int members = static_cast<int>(plan_.members);
-        // The acquire below reads what the release here wrote. So everything that a member wrote before meet() is
-        // visible to all members after meet().
+        // load() (acquire) below reads a value that fetch_add() (release) wrote here. So everything that a member wrote
+        // before meet() is visible to all members after meet().
         const int mine = shared_->arrived.fetch_add(1, std::memory_order_acq_rel);
         const int whole = (mine / members + 1) * members;
         while (shared_->arrived.load(std::memory_order_acquire) < whole) {
@@ -177,7 +177,7 @@ std::byte* IpcMember::put(std::span<const std::byte> bytes) {
     check(api_.memory_allocate(&address, bytes.size() + 1), "cuMemAlloc");
     std::byte* const staging = pinned(bytes.size());
     gpu::host_access(staging, bytes.size() + 1, true);
-    std::copy(bytes.begin(), bytes.end(), staging);  // memcpy() must not be called for an empty span, which may be null
+    std::copy(bytes.begin(), bytes.end(), staging);  // not memcpy(), because the pointer of an empty span may be null
     check(api_.copy_async(address, std::bit_cast<std::uintptr_t>(staging), bytes.size(), stream_), "cuMemcpyAsync");
     return std::bit_cast<std::byte*>(static_cast<std::uintptr_t>(address));
 }

@@ -147,8 +147,8 @@ std::vector<std::byte> guarded_output(const Shape& shape, const std::vector<std:
 /// The memory of a batch's tensors on this member.
 ///
 /// Each tensor of a small batch has allocations of its own, so that the stand-in finds accesses beyond a tensor's end.
-/// The tensors of a large batch are in one allocation. Otherwise, there would be two allocations and three copies for
-/// each of 400 tensors. They would take most of the test's time, and thousands of descriptors.
+/// The tensors of a large batch are in one allocation. Otherwise, each of 400 tensors would need two allocations and
+/// three copies. These would take most of the test's time, and would need thousands of descriptors.
 class BatchMemory {
 public:
     BatchMemory(IpcMember& member, const std::vector<Shape>& shapes) : member_(member), shapes_(shapes) {

@@ -153,8 +153,8 @@ TEST_CASE("an interpreter's handler is called by ours, and its text is taken", "
     REQUIRE(adopt_traceback_handler(-1).is_ok());
 }
 
-/// After a request, the stack is captured, and the capture empties the file of the traceback. So the handler's text
-/// must be in the file before the request.
+/// A print request leads to a capture of the stack, and the capture empties the file of the traceback. So the request
+/// may come only after the interpreter's handler has written its text to the file.
 TEST_CASE("a print is requested only when an interpreter's handler has written its text", "[stacks]") {
     const InstalledHandler handler;
     const base::UniqueFd file(memfd_create("traceback", MFD_CLOEXEC));

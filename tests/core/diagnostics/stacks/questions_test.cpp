@@ -199,7 +199,7 @@ TEST_CASE("the end of a job does not wait for ever for names", "[stacks]") {
     sleep_until(done);
     background.join();
     state->may_end.store(true);
-    while (state.use_count() > 2) {  // waits for the end of the extra thread
+    while (state.use_count() > 2) {  // this loop waits for the end of the extra thread
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     CHECK(block.text.read() == "before");

@@ -54,8 +54,8 @@ TEST_CASE("frames of the Python interpreter in a row are one line", "[stacks]") 
 }
 
 TEST_CASE("names of addresses, with libdw and without it", "[stacks]") {
-    // The first instruction of sleep_until() belongs to a line of workloads.cpp, because no inlined function begins
-    // there.
+    // No inlined function begins at the first instruction of sleep_until(). So this instruction belongs to a line of
+    // workloads.cpp.
     const auto inside = reinterpret_cast<std::uintptr_t>(&sleep_until) + 1;
     void* const in_libc = dlsym(RTLD_DEFAULT, "getpid");
     const std::vector<std::uintptr_t> addresses = {inside, reinterpret_cast<std::uintptr_t>(in_libc) + 1, 16};

@@ -23,7 +23,7 @@ public:
     [[nodiscard]] Machine& machine() { return machine_; }
     [[nodiscard]] std::unique_lock<std::mutex>& lock() { return lock_; }
     [[nodiscard]] Device& device() { return *device_; }  ///< the device of the current context
-    /// Returns the live stream, or null after a report.
+    /// Returns the stream that has this handle. If there is none, reports a violation and returns null.
     [[nodiscard]] Stream* stream(CudaStream handle);
     [[nodiscard]] Event* event(CudaEvent handle);
     /// Returns an error if this call is forbidden while a stream captures a graph. This check is for all functions that

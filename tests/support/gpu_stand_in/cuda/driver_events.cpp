@@ -275,7 +275,7 @@ CudaResult cuEventElapsedTime(float* milliseconds, CudaEvent start_handle, CudaE
     if (start == nullptr || end == nullptr) {
         return kCudaInvalidHandle;
     }
-    // CUDA Driver API, cuEventElapsedTime: both events must have been recorded, with times, on one device.
+    // CUDA Driver API, cuEventElapsedTime: both events must have been recorded on one device, and must measure time.
     const bool have_times = ((start->flags | end->flags) & kEventDisableTiming) == 0;
     if (start->recorded == nullptr || end->recorded == nullptr || !have_times || start->device != end->device) {
         return kCudaInvalidHandle;

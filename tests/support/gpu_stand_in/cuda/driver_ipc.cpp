@@ -12,7 +12,8 @@
 #include "tests/support/gpu_stand_in/cuda/memory.hpp"
 #include "tests/support/gpu_stand_in/cuda/shared_event.hpp"
 
-// Memory and events of other processes. A handle names a file of the other process.
+// Memory and events of other processes. They lie in a file of the process that created them. A handle has the process's
+// id and its descriptor of the file.
 
 using namespace rueda::collectives::cuda;
 using namespace rueda::tests::gpu;
@@ -142,9 +143,9 @@ CudaResult cuIpcCloseMemHandle(DeviceAddress address) {
     if (--allocation->opened > 0) {
         return kCudaSuccess;
     }
-    // CUDA Driver API, cuIpcCloseMemHandle: the call unmaps the memory. It promises no wait for work that uses the
-    // memory, so the host program must know that this work has ended. Work that still runs would end the test's
-    // process, so the stand-in waits for it, and reports it.
+    // CUDA Driver API, cuIpcCloseMemHandle: the call unmaps the memory. It does not promise to wait for work
+    // that uses the memory, so the host program must know that this work has ended. Running work would crash the test's
+    // process when the memory is unmapped. So the stand-in waits for the work, and reports it.
     const Clock clock = machine.host;
     machine.wait_for_device(call.lock(), call.device());
     allocation->history->find_unordered(::getpid(), clock, [&](const std::string& access) {

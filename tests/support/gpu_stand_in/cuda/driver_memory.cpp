@@ -239,8 +239,8 @@ CudaResult cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags
     if (bytes == 0) {
         return kCudaInvalidValue;
     }
-    // CUDA Driver API, cuMemHostRegister: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED is one of its results. Assumption:
-    // this is also the result if the two ranges only overlap. The function always reports it, because it is a mistake.
+    // CUDA Driver API, cuMemHostRegister: fails with CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED. Assumption:
+    // it also fails if the new range only overlaps a registered range. The stand-in reports a violation in both cases.
     if (call.machine().memory->find(value) != nullptr || call.machine().memory->find(value + bytes - 1) != nullptr) {
         call.report(fmt::format("{:#x} is pinned already", value));
         return kCudaInvalidValue;
@@ -295,7 +295,7 @@ CudaResult cuMemcpyAsync(DeviceAddress to, DeviceAddress from, std::size_t bytes
         return copy_now(call, *stream, to, from, bytes);
     }
     // CUDA Driver API, "API synchronization behavior": pageable memory is copied to a staging buffer during the call,
-    // and the driver may wait for the stream before. A copy to pageable memory returns when the copy has ended.
+    // and the driver may wait for the stream before that. A copy to pageable memory returns when the copy has ended.
     std::vector<std::byte> staged;
     if (!from_is_known) {
         if (machine.settings.pageable_copies_wait && stream->capture_status == kCaptureNone) {
@@ -327,7 +327,7 @@ CudaResult cuMemcpyPeerAsync(DeviceAddress to, CudaContext to_context, DeviceAdd
     if (stream == nullptr) {
         return kCudaInvalidHandle;
     }
-    // CUDA Driver API, cuMemcpyPeerAsync: each pointer is memory of the context that the call names for it.
+    // CUDA Driver API, cuMemcpyPeerAsync: each pointer must belong to the context argument beside it.
     const auto is_memory_of = [&](DeviceAddress address, CudaContext context) {
         const Allocation* allocation = machine.memory->find(address);
         const Device* device = machine.device_of(context);

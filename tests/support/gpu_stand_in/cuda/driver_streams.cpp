@@ -21,8 +21,8 @@ class HostFunction final : public Operation {
 public:
     HostFunction(CudaHostFunction function, void* argument)
         : Operation("cuLaunchHostFunc", Kind::host_function), function_(function), argument_(argument) {}
-    // CUDA Driver API, cuLaunchHostFunc: the function is not called after an error in the context, so this class has no
-    // drop().
+    // CUDA Driver API, cuLaunchHostFunc: the function is not called after an error in the context. So this class does
+    // not override drop(), which runs after an error.
     bool run() override {
         function_(argument_);
         return true;

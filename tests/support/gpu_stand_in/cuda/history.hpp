@@ -45,9 +45,10 @@ public:
     void remove_importer(int process);
     /// Returns the number of living processes that have opened the memory.
     [[nodiscard]] std::size_t importers();
-    /// Exchanges what the processes with this memory know: adds to `host`, the clock of this process's host program,
-    /// everything that the other host programs know to have ended. The caller's next step then counts as later than all
-    /// of this. The stand-in needs this, because it cannot see how the programs notify each other.
+    /// Exchanges clocks with the other processes that have this memory. `host` is the clock of this process's host
+    /// program. The function adds everything to it that the other host programs know to have ended, so the caller's
+    /// next step counts as later. The stand-in needs the exchange, because it cannot see how the programs notify each
+    /// other.
     void exchange(Clock& host);
 
 private:
@@ -65,7 +66,7 @@ private:
     };
     class Lock;
 
-    // These members are all zero in new memory. The lock word is a process's id, or 0.
+    // In new memory, all members are zero. `lock_word_` is the id of the process that holds the lock, or 0.
     std::uint32_t lock_word_;
     std::uint32_t count_;
     std::uint32_t clock_count_;

@@ -75,7 +75,7 @@ struct Device {
     struct NcclLaunches {
         unsigned count = 0;
         std::thread::id thread{};      ///< the thread that called the last of these operations
-        const void* region = nullptr;  ///< what the ranks of its communicator share
+        const void* region = nullptr;  ///< the shared memory of the last operation's communicator
     } nccl_launches{};
     std::mt19937_64 random{};
     std::thread thread{};
@@ -126,7 +126,8 @@ public:
     std::map<std::string, std::size_t> calls;
     std::vector<std::string> nccl_operations;
     void (*on_reset)() = nullptr;  ///< NCCL's part forgets its communicators
-    /// the number of resets; by this number, a thread sees that its stack of contexts is from before the last reset
+    /// The number of resets. Each thread remembers the number at the time of its last call. If the numbers differ, the
+    /// thread's stack of contexts is from before the last reset.
     std::uint64_t generation = 0;
 
     // The caller of the following functions holds the mutex.

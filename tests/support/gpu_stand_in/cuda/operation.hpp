@@ -18,7 +18,7 @@ struct Stream;
 /// The end of an operation. Machine::mutex protects it.
 struct Completion {
     bool done = false;
-    Clock clock{};  ///< the clock of everything that is ordered before the end; set when the operation is done
+    Clock clock{};  ///< the clock of everything that is ordered before the end; valid if `done`
     std::chrono::steady_clock::time_point time{};
 };
 using CompletionPtr = std::shared_ptr<Completion>;

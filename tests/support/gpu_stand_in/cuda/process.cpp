@@ -14,7 +14,7 @@ bool is_alive(int process) {
     std::ifstream file(fmt::format("/proc/{}/stat", process));
     std::stringstream text;
     text << file.rdbuf();
-    // The state stands after the program's name, which is in parentheses (proc(5)).
+    // The file has the state after the program's name, which is in parentheses (proc(5)).
     const std::string all = text.str();
     const std::size_t end = all.rfind(") ");
     return end != std::string::npos && all.compare(end + 2, 1, "Z") != 0 && all.compare(end + 2, 1, "X") != 0;

@@ -42,7 +42,7 @@ public:
 private:
     void begin() {
         if (!std::exchange(state_->has_begun, true)) {
-            Machine::instance().changed.notify_all();  // gpu_stand_in_begin_work() waits for this
+            Machine::instance().changed.notify_all();  // wakes gpu_stand_in_begin_work()
         }
     }
 

@@ -48,8 +48,8 @@ bool Machine::is_ready(Device& device, Operation& operation, bool& poll_again) {
         }
     }
     // NCCL User Guide, "Using multiple NCCL communicators concurrently": if the devices start the kernels of two
-    // communicators in different orders, they may deadlock. Assumption: a device runs one such kernel at a time. NCCL
-    // promises neither this nor more, so this is the case in which such a program certainly hangs.
+    // communicators in different orders, they may deadlock. Assumption: a device runs only one such kernel at a
+    // time. NCCL does not promise how many kernels run at a time. With one at a time, such a program certainly hangs.
     if (operation.kind() == Operation::Kind::nccl && settings.one_nccl_kernel && device.nccl_kernels > 0) {
         return false;
     }

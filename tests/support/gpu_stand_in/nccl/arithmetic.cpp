@@ -144,11 +144,11 @@ std::uint16_t to_half(float value) {
     }
     int exponent = 0;
     std::frexp(magnitude, &exponent);  // magnitude = f * 2^exponent with f in [0.5, 1)
-    // The distance of neighbouring halfs near the magnitude is 2^step. std::nearbyint() rounds to even.
+    // The float16 numbers near the magnitude are multiples of 2^step. std::nearbyint() rounds to even.
     const int step = std::max(exponent - 11, -24);
     const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, -step)));
-    // For a subnormal number, the bits are the number of units. For a normal number, a carry of the fraction correctly
-    // increases the exponent.
+    // If the result is subnormal, its bits are `units`. Otherwise `units` - 1024 is the fraction. If rounding has made
+    // the fraction 1024, the addition correctly increases the exponent.
     const std::uint32_t bits = step == -24 ? units : (static_cast<std::uint32_t>(step + 25) << 10U) + (units - 1024U);
     return static_cast<std::uint16_t>(sign | bits);
 }

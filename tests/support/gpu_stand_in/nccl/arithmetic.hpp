@@ -21,8 +21,9 @@ using collectives::cuda::NcclType;
 /// A factor with the type of the tensor.
 using Factor = std::array<std::byte, 8>;
 
-/// accumulator = accumulator (reduction) operand, element by element. float16 and bfloat16 are rounded after each step,
-/// as NCCL does (src/device/reduce_kernel.h). The reduction is one of NCCL's five; for an average, this function adds.
+/// Reduces each element of `operand` into the same element of `accumulator`. float16 and bfloat16 are rounded after
+/// each step, as NCCL does (src/device/reduce_kernel.h). `reduction` is one of NCCL's five reductions. For an average,
+/// this function adds.
 void combine(std::byte* accumulator, const std::byte* operand, std::size_t count, NcclType type,
              NcclReduction reduction);
 /// Multiplies each element by the factor, in the tensor's type.

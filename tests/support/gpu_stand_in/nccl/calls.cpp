@@ -26,10 +26,10 @@ DeviceAddress address(const void* pointer) {
     return static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
-/// The device of this thread. NCCL uses CUDA's runtime. CUDA Runtime API, "Interactions with the CUDA Driver API": if
-/// no context is current, the runtime selects the primary context of a device. CUDA Programming Guide, "Device
-/// Selection": this is device 0 if the thread has chosen none. This is hardly ever what the program wants, so it is
-/// reported.
+/// Returns the device of this thread's current context. If no context is current, CUDA's runtime, which NCCL uses,
+/// selects the primary context of a device (CUDA Runtime API, "Interactions with the CUDA Driver API"). If the thread
+/// has chosen no device, the runtime selects device 0 (CUDA Programming Guide, "Device Selection"). A program hardly
+/// ever wants this, so the stand-in reports it.
 Device* current_device(NcclCall& call) {
     Machine& machine = call.machine();
     const auto& stack = context_stack();

@@ -48,8 +48,8 @@ void lose_rank(NcclCommunicator handle) {
 /// numbers are found at once. The real NCCL may hang instead.
 NcclResult Communicator::join() {
     std::int32_t expected = 0;
-    // Relaxed suffices: each rank only compares this number with its own, and reads nothing else that the other rank
-    // wrote before.
+    // Relaxed order suffices. Each rank only compares this number with its own. It reads nothing that another rank
+    // wrote before the number.
     region->ranks.compare_exchange_strong(expected, ranks, std::memory_order_relaxed);
     if (expected != 0 && expected != ranks) {
         last_error = fmt::format("rank {} has {} ranks, and another rank has {}", rank, ranks, expected);

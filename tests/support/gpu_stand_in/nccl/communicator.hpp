@@ -41,8 +41,8 @@ struct Communicator {
     int inside = 0;  ///< the number of threads that wait inside a call
 
     // The call that is in progress on a non-blocking communicator.
-    int progress_calls = 0;          ///< this many further calls of ncclCommGetAsyncError() return kNcclInProgress
-    std::function<void()> launch{};  ///< the launch; called when the call in progress ends
+    int progress_calls = 0;          ///< how many more calls of ncclCommGetAsyncError() return kNcclInProgress
+    std::function<void()> launch{};  ///< launches the operations when the call in progress ends
 
     std::uint64_t collectives = 0;  ///< the number of the last collective operation
     std::map<int, std::uint64_t> sends{};
@@ -73,7 +73,8 @@ struct Communicator {
     void try_to_connect();
     /// Whether all kernels of this rank have ended and the other ranks have read everything that this rank sent.
     [[nodiscard]] bool is_flushed() const;
-    /// If the test has called set_nccl_notices_lost_ranks(), checks whether another rank has ended.
+    /// If the test has called set_nccl_notices_lost_ranks(true), checks whether another rank has ended or aborted. If
+    /// so, sets the error.
     void look_for_lost_ranks();
     void set_error(NcclResult result, std::string text);
     ~Communicator();

@@ -143,8 +143,8 @@ Group& thread_group() {
 }
 
 // NCCL User Guide, "Thread Safety": several threads may not issue operations in parallel to communicators of one
-// device, because nothing then decides the order of the kernels. Two ranks of one communicator are exempt: each must
-// launch its own part. In tests whose ranks are threads, these ranks stand for processes.
+// device, because nothing then decides the order of the kernels. The stand-in allows it for two ranks of one
+// communicator. If a test's ranks are threads, they stand for processes, and each must launch its own part.
 void begin_launch(Machine& machine, const Communicator& communicator) {
     Device::NcclLaunches& launches = communicator.device->nccl_launches;
     if (launches.count > 0 && launches.thread != std::this_thread::get_id() &&
@@ -178,14 +178,14 @@ NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operati
 }
 
 // NCCL user guide, "Error handling": ncclCommAbort() ends the kernels of this rank only, so all ranks must call it.
-// Abort also frees memory, which waits for the other kernels of the device. Aborting several communicators one after
-// the other can therefore deadlock. One group around all aborts avoids this (pytorch#119797).
+// An abort also frees memory, and this waits for the other kernels of the device. So a program that aborts several
+// communicators one after the other can deadlock. One group around all aborts avoids the deadlock (pytorch#119797).
 void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& aborted) {
     Machine& machine = call.machine();
     for (const CommunicatorPtr& communicator : aborted) {
         communicator->aborted.store(true, std::memory_order_release);
         communicator->own().state.store(Region::State::aborted, std::memory_order_release);
-        if (communicator->launch != nullptr) {  // if a launch was in progress, it does not take place
+        if (communicator->launch != nullptr) {  // the kernel of a pending launch sees `aborted` and ends
             auto launch = std::exchange(communicator->launch, nullptr);
             launch();
         }

@@ -21,13 +21,13 @@ struct Group {
 };
 Group& thread_group();
 
-/// Notes that the calling thread launches an operation of the communicator. Reports it if another thread launches work
-/// of another communicator on the same device meanwhile.
+/// Notes that the calling thread launches an operation of the communicator. Reports a violation if another thread is
+/// launching work of another communicator on the same device.
 void begin_launch(Machine& machine, const Communicator& communicator);
 /// Notes that the operation is in its stream, or that it was dropped.
 void end_launch(const Communicator& communicator);
-/// Starts the operations, for each of which begin_launch() was called. On a non-blocking communicator, they are
-/// launched later, and the communicator is in progress until then.
+/// Starts the operations. The caller has called begin_launch() for each of them. Operations on a non-blocking
+/// communicator may be launched later, and the communicator is in progress until then.
 [[nodiscard]] NcclResult start_operations(Machine& machine, std::vector<NcclOperation> operations);
 /// Ends the kernels of the communicators, then waits until no kernel of NCCL runs on their devices.
 void abort_communicators(NcclCall& call, const std::vector<CommunicatorPtr>& aborted);

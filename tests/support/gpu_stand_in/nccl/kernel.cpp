@@ -91,8 +91,8 @@ OperationHeader NcclPart::header() const {
     const bool has_root = operation_.kind == NcclKind::broadcast || operation_.kind == NcclKind::reduce;
     return {.kind = static_cast<std::int32_t>(operation_.kind),
             .type = operation_.type,
-            // The numbers of premultiplied sums may differ between the ranks. So all these sums get the same number
-            // here.
+            // A premultiplied sum is a user's reduction, whose number may differ between the ranks. So all
+            // premultiplied sums get the same number here.
             .reduction = is_reduction(operation_.kind) ? std::min(operation_.reduction, kNcclAverage + 1) : 0,
             .root = has_root ? operation_.root : 0,
             .count = operation_.count,

@@ -35,10 +35,11 @@ DeviceAddress address_of(const void* memory) {
     return static_cast<DeviceAddress>(reinterpret_cast<std::uintptr_t>(memory));
 }
 
-/// Returns memory of ncclMemAlloc() that begins at the address, or null after a report. NCCL User Guide, "Memory
-/// Allocator": ncclMemFree() takes what ncclMemAlloc() returned. Assumption: ncclCommRegister() takes the same. NCCL
-/// can also register parts of an allocation, but the offsets of all ranks count from its head ("User Buffer
-/// Registration"), and Rueda always registers whole allocations.
+/// Returns the allocation for an address that ncclMemAlloc() returned. For other addresses, reports a violation and
+/// returns null. NCCL User Guide, "Memory Allocator": ncclMemFree() takes what ncclMemAlloc() returned. Assumption:
+/// ncclCommRegister() takes the same. The real NCCL can also register a part of an allocation, and then the
+/// offsets of all ranks count from the allocation's head ("User Buffer Registration"). Rueda always registers whole
+/// allocations.
 Allocation* find_memory(NcclCall& call, const void* memory) {
     Allocation* const found = call.machine().memory->find(address_of(memory));
     if (found == nullptr || found->is_freed || !found->is_from_nccl || found->base != address_of(memory)) {

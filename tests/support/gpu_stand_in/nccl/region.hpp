@@ -25,9 +25,9 @@ struct OperationHeader {
     std::int32_t reduction = 0;
     std::int32_t root = 0;
     std::uint64_t count = 0;
-    /// Whether the input and the output of the operation are in registered memory. The value is 0 if they are not.
-    /// Otherwise it is 1, except for functions that need the same offsets into registered memory on all ranks: for
-    /// these, the value is computed from the offsets.
+    /// 0 if the input and the output of the operation are not in registered memory, and otherwise 1 or more. Some
+    /// functions need the same offsets into registered memory on all ranks. For these functions, the value is computed
+    /// from the offsets.
     std::uint64_t registered = 0;
 
     bool operator==(const OperationHeader&) const = default;
