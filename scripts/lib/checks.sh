@@ -51,6 +51,11 @@ static_checks() {
     fi
 }
 
+# Needs the build of the preset ci.
+check_reference() {
+    check docs "reference of the interface (doxygen)" cmake --build --preset ci --target docs
+}
+
 # build_preset PRESET WHAT [cmake --build arguments…]: builds a preset. If that fails, the tests of the preset cannot
 # run either.
 build_preset() {

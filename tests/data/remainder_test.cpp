@@ -15,8 +15,8 @@ using namespace rueda::data;
 using namespace rueda::data::test;
 using Catch::Contains;
 
-/// Returns options for sources in memory, one for each of `lengths`, which has their numbers of lines. Each line has a
-/// number and its square.
+/// Returns options for sources in memory. The source number i has lengths[i] lines. Each line has a number and its
+/// square.
 PipelineOptions squares(const std::vector<int>& lengths, std::int64_t batch, Remainder remainder) {
     PipelineOptions options{
         .sources = {}, .format = Csv{.columns = {{"n", DType::int64}, {"square"}}, .header = false}, .batch = batch};

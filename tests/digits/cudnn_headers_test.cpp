@@ -11,8 +11,8 @@
 
 namespace {
 
-/// Whether two types are passed to a function in the same way. The tables have void pointers for all of NVIDIA's
-/// objects, and int for enumerations.
+/// Returns whether two types are passed to a function in the same way. The tables of examples/digits declare pointers
+/// to NVIDIA's objects as void pointers, and enumerations as int.
 template <class A, class B>
 constexpr bool is_passed_alike() {
     if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>) {

@@ -155,7 +155,7 @@ int cudnnAddTensor(void* handle, const void* alpha, void* a_form, const void* a,
     access(handle, {{a, from.size()}}, c, to.size());
     for (std::size_t i = 0; i < to.size(); ++i) {
         const std::size_t channel = i / static_cast<std::size_t>(to.h * to.w) % static_cast<std::size_t>(to.c);
-        // either both tensors have the same form, or `from` has one value (a bias) for each channel
+        // either both tensors have the same size, or `from` has one value (a bias) for each channel
         const std::size_t at = from.size() == to.size() ? i : channel;
         float& result = static_cast<float*>(c)[i];
         result = number(alpha) * static_cast<const float*>(a)[at] + number(beta) * result;

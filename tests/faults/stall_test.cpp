@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Returns the number that follows the text `before` at its first place in `text`.
+/// Returns the number that follows the first occurrence of `before` in `text`.
 double number_after(const std::string& text, const std::string& before) {
     expect_part(text, before);
     return std::stod(text.substr(text.find(before) + before.size()));
@@ -372,9 +372,9 @@ void bind_both(RankContext& context, RuntimeClient& client) {
     expect_ok(other->wait(), "second");
 }
 
-/// All slots have names, and no operation uses them. The other ranks announce a new name. This name could get a slot
-/// that is taken back from another name, but only after rank 2 has read about this in the log. Rank 2 is stopped
-/// before, so the new name gets no slot.
+/// All slots have names, and no operation uses the slots. Rank 2 is stopped, and the other ranks announce a new name.
+/// The slot of another name can be taken back, but the new name gets it only after all ranks have read about this in
+/// the log. Rank 2 cannot read the log, so the new name gets no slot.
 void announce_without_a_slot(RankContext& context, RuntimeClient& client) {
     const CapturedErrors errors;
     float value = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A stopped rank counts as alive. But after an abort for another reason, the other ranks wait only for a short time for
-// a stopped rank.
+// Tests stopped ranks. A stopped rank counts as alive, so it does not end the job. If the job ends for another reason,
+// the other ranks wait for the stopped rank only for a short time.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>

@@ -56,7 +56,7 @@ struct Call {
     Completion completion;
     std::vector<std::unique_ptr<std::byte[]>> memory;
     bool began = false;
-    bool at_once = false;  // the operation ended before any other rank knew about it
+    bool at_once = false;  // true if the operation ended before any other rank knew about it
 };
 
 /// One rank with its own mapping of the arena.
@@ -185,12 +185,12 @@ private:
     std::shared_ptr<collectives::Arena> arena_;
     const std::uint32_t number_;
     std::atomic<std::uint32_t> pending_{0};
-    // declared before `set_`, so that it is destroyed after `set_`; until then, `set_` uses the calls
+    // `set_` uses the calls until it is destroyed, so they must be declared before `set_`
     std::deque<Call> calls_;
     ProcessSet set_;
 };
 
-/// A field of the host's tables. The input chooses a field and overwrites it.
+/// A field of the host's tables that the input may overwrite.
 struct Target {
     void* memory = nullptr;
     std::size_t bytes = 0;

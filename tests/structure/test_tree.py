@@ -156,6 +156,7 @@ class Rules(unittest.TestCase):
         self.assertTrue(tree.has_spdx(both))
         self.assertFalse(tree.has_spdx(both.replace("Apache-2.0", "MIT")))
         self.assertFalse(tree.has_spdx("\n" * 10 + both))
+        self.assertFalse(tree.has_spdx(both.replace("Apache-2.0\n#", "Apache-2.0")))
         self.assertTrue(tree.needs_spdx(pathlib.PurePosixPath("scripts/test"), "#!/usr/bin/env bash"))
         self.assertFalse(tree.needs_spdx(pathlib.PurePosixPath("README.md"), "# Rueda"))
 

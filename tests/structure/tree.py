@@ -116,7 +116,7 @@ STRANGERS = {("collectives/mpi", "collectives/host"), ("launcher/start", "launch
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CODE = {".cpp", ".hpp", ".h", ".c", ".cu", ".cuh"}
 SPDX_SUFFIXES = CODE | {".py", ".sh", ".cmake"}
-SPDX = ("SPDX-License-Identifier: Apache-2.0", "SPDX-FileCopyrightText: ")
+SPDX = ("SPDX-License-Identifier: Apache-2.0", "SPDX-FileCopyrightText: 2026 The Rueda authors")
 
 
 def files(root: pathlib.Path) -> list[pathlib.PurePosixPath]:
@@ -179,7 +179,7 @@ def allowed(room: str) -> str:
 def has_spdx(text: str) -> bool:
     """Returns whether both SPDX lines are at the top of the file. A #! line, or the line that begins a comment, may
     come before them."""
-    return all(any(line in head for head in text.splitlines()[:6]) for line in SPDX)
+    return all(any(head.rstrip(" */").endswith(line) for head in text.splitlines()[:6]) for line in SPDX)
 
 
 def needs_spdx(path: pathlib.PurePosixPath, first_line: str) -> bool:

@@ -97,8 +97,8 @@ std::ptrdiff_t folders_in(const std::filesystem::path& store) {
                          [](const auto& entry) { return entry.is_directory(); });
 }
 
-/// Returns whether another process gets the lock of the store. It must get the lock even if the store's file still names
-/// this process as the owner.
+/// Returns whether another process gets the lock of the store. It must get the lock even if the store's file still
+/// names this process as the owner.
 bool another_process_may_use(const std::filesystem::path& store) {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -43,8 +43,8 @@ std::int64_t reduced() {
     return place == std::string::npos ? 0 : std::stoll(metrics.substr(place + key.size()));
 }
 
-/// Waits until `count` allreduces have ended. A thread of Rueda counts them. Returns false if more allreduces have ended,
-/// or if the wait took a minute.
+/// Waits until `count` allreduces have ended. A thread of Rueda counts them. Returns false if more allreduces have
+/// ended, or if the wait took a minute.
 bool reach(std::int64_t count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (reduced() < count && std::chrono::steady_clock::now() < end) {

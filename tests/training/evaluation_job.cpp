@@ -71,8 +71,8 @@ void predict() {
         "bad input");
 }
 
-/// Adds numbers of very different sizes and compares the result with their known sum. The order of the additions depends
-/// on the number of ranks.
+/// Adds numbers of very different sizes and compares the result with their known sum. The order of the additions
+/// depends on the number of ranks.
 void sum_exactly() {
     const std::vector<double> numbers = {1e308, 1.0,   5e-324, -1e308, 1e16,   0x1p-1000, -1e16,
                                          -1.0,  1e-30, 3.0,    -3.0,   -1e-30, 0.0,       7 * 0x1p-1000};

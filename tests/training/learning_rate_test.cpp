@@ -40,7 +40,7 @@ TEST_CASE("warm-up goes from the base rate to the scaled one by equal amounts", 
     CHECK(rate.at(1000000) == Approx(0.5));
     CHECK(LearningRate({.base = 0.1, .policy = ScalingPolicy::linear, .workers = 5}).at(0) == Approx(0.5));
     CHECK(rate.at(-1) == 0.1);
-    // Without a warm-up, the length of the warm-up is 0, so nothing may be divided by it.
+    // Without a warm-up, its length is 0. The function must not divide by this length.
     CHECK(LearningRate({.base = 0.1}).at(-1) == 0.1);
 }
 
@@ -157,8 +157,8 @@ TEST_CASE("the momentum correction is the ratio of the rates", "[training]") {
 TEST_CASE("a plateau lowers the rate after its patience", "[training]") {
     Plateau plateau({.factor = 0.5, .patience = 2, .threshold = 0.1, .cooldown = 1, .least = 0.2});
     CHECK_FALSE(plateau.observe(1.0));
-    CHECK_FALSE(plateau.observe(0.95));          // step 1: the value is not better by a tenth
-    CHECK_FALSE(plateau.observe(std::nan("")));  // step 2 without an improvement
+    CHECK_FALSE(plateau.observe(0.95));          // the first step without an improvement of a tenth
+    CHECK_FALSE(plateau.observe(std::nan("")));  // the second step without an improvement
     CHECK_FALSE(plateau.observe(0.8));           // an improvement
     CHECK_FALSE(plateau.observe(0.8));
     CHECK_FALSE(plateau.observe(0.9));

@@ -79,7 +79,7 @@ TEST_CASE("a resumed job keeps the whole lines of earlier steps", "[unit]") {
     CHECK(content_of(folder.file("metrics.jsonl")).empty());
 }
 
-/// The records of the only event file in the folder. The pipeline checks their checksums.
+/// Returns the records of all event files in the folder. A data pipeline reads them and checks their checksums.
 std::vector<std::string> event_records(const Folder& folder) {
     data::PipelineOptions options{.sources = data::files((folder.path() / "events.out.tfevents.*").string()),
                                   .format = data::Tfrecords(),

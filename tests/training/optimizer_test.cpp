@@ -25,7 +25,7 @@ namespace {
 using Catch::Matchers::Contains;
 using test::message_of;
 
-constexpr std::size_t kCount = 517;  ///< more elements than a block of LAMB has, and no multiple of a vector's length
+constexpr std::size_t kCount = 517;  ///< more than one block of LAMB, and no whole number of vectors
 constexpr int kSteps = 12;
 
 const std::vector<OptimizerRule>& all_rules() {
@@ -114,9 +114,9 @@ double changing_rate(int step) {
     return kRates[static_cast<std::size_t>(step)];
 }
 
-/// Computes one coordinate of FTRL-Proximal (McMahan et al. 2013, section 3) in float64. The next weight minimises g₁:t
-/// w + ½ Σ σ_s (w − w_s)² + l1 |w| + ½ l2 w². The σ are defined by σ₁:t = 1 / η_t and η_t = α_t / (β + √n_t). The sum
-/// has one term before the first step, whose centre w_s is 0. The minimum is found by bisection.
+/// Computes one coordinate of FTRL-Proximal (McMahan et al. 2013, section 3) in float64. The next weight w minimises
+/// this sum: g₁:t w + ½ Σ σ_s (w − w_s)² + l1 |w| + ½ l2 w². The σ are defined by σ₁:t = 1 / η_t and
+/// η_t = α_t / (β + √n_t). Before the first step, Σ has one term, whose centre w_s is 0. Bisection finds the minimum.
 class FtrlCoordinate {
 public:
     FtrlCoordinate(const Ftrl& rule, double w, double squares) : rule_(rule), squares_(squares), weights_{w} {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests the progress bar in two cases. Standard output and standard error are a terminal (here a pseudo-terminal), or
-// they are a pipe.
+// Tests the progress bar in two cases. In the first case, standard output and standard error are a terminal (here a
+// pseudo-terminal). In the second case, they are a pipe.
 #include "rueda/training/progress.hpp"
 
 #include <fcntl.h>

@@ -50,8 +50,8 @@ void wait_for_work() {
 
 void go_on_while_rank_0_works() {
     int runs = 0;
-    // This call also ends the watch of the previous work. It has a long limit of its own, so that it causes no warning:
-    // on a busy machine, the other ranks may wait for rank 0 for seconds.
+    // Rank 1 warns if it waits for rank 0's work longer than a limit. This call ends the watch of the previous work.
+    // Its own limit is long, because on a busy machine the other ranks may wait for seconds.
     training::on_rank_zero(
         "short work", [&] { ++runs; }, std::chrono::minutes(10));
     check(runs == (rueda::rank() == 0 ? 1 : 0), "the work ran on a wrong rank");

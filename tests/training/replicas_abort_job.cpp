@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests what rueda::training::Replicas does when the job of two processes ends in a run. The first argument says why it
-// ends: "killed" or "pending"; the second one is the name of the ReplicaReduction. Each process that survives prints
-// "rank R: as expected"; replicas_abort_test.sh reads this.
+// Tests what rueda::training::Replicas does when the job of two processes ends in a run. The first argument is
+// the reason of the end: "killed" or "pending". The second one is the name of the ReplicaReduction. Each process that
+// survives prints "rank R: as expected", and replicas_abort_test.sh counts these lines.
 #include <algorithm>
 #include <array>
 #include <csignal>

@@ -54,7 +54,7 @@ float sum_in_ring(int count, int process, int step, std::size_t parameter, std::
     return sum;
 }
 
-/// As the argument `group`, this value means a ring.
+/// A value of the argument `group` in this file. It stands for a ring.
 constexpr int kRing = 0;
 
 /// Adds up one element as Replicas must do it: first over the `count` replicas of each process (in groups of `group`
@@ -179,7 +179,8 @@ void check_slow_replica(int count, training::ReplicaReduction reduction, int slo
     }
 }
 
-/// In a step of two runs, a replica of the last rank fails in run number `failing`. The step must end on all ranks.
+/// A step consists of two calls of run(). A replica of the last rank fails in call number `failing`, counted from 0.
+/// The step must end on all ranks.
 void check_failure(int failing, training::ReplicaReduction reduction) {
     Model model(3);
     training::Replicas replicas(training::Sgd{}, model.parameters, {.reduction = reduction, .passes_per_step = 2});
@@ -234,8 +235,8 @@ void check_failures_at_once() {
     check(text == (rueda::rank() == 0 ? expected : "rank 0: " + expected), "the first failure is '" + text + "'");
 }  // `replicas` is destroyed after a failed run
 
-/// On rank 0, the program has a pending operation with the same name as the reduction of a gradient. So rank 0's
-/// reduction begins only after the failed run. The next step must be right.
+/// On rank 0, the program has a pending operation with the same name as the reduction of a gradient. So the run fails,
+/// and rank 0 begins the reduction only afterwards. The next step must be right.
 void check_pending_name() {
     if (rueda::size() == 1) {
         return;  // in a job of one rank, operations end at once, so none would be pending

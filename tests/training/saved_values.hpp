@@ -32,8 +32,8 @@ struct SavedValues {
     }
 };
 
-/// Saves a checkpoint with the functions that a rank's thread calls. With `parts` > 0, writes the parts of that many
-/// ranks one after the other.
+/// Saves a checkpoint with the functions that a rank's thread calls. If `parts` is not 0, writes one part for each of
+/// `parts` ranks, one after the other.
 inline Status save_in_store(const std::filesystem::path& store, std::int64_t step, int parts, int max_to_keep,
                             std::optional<double> metric = {}) {
     SavedValues values;

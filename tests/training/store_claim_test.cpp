@@ -68,7 +68,7 @@ public:
     void end() {
         if (pid_ > 0) {
             ::kill(pid_, SIGKILL);
-            // with leaves_child, `pid_` is no child of this process, so waitpid() fails; this is no problem
+            // with leaves_child, `pid_` is a grandchild of this process, so waitpid() fails, which is no problem
             ::waitpid(pid_, nullptr, 0);
             pid_ = 0;
         }
@@ -239,7 +239,7 @@ TEST_CASE("a manager claims its folder at the first save, and a loop at its begi
         CHECK(manager.checkpoints().size() == 1);
     }
     rueda_shutdown();
-    const OtherJob later(folder.path());  // the claim of the manager has ended with the manager
+    const OtherJob later(folder.path());  // can claim the store, because the manager's claim has ended
 }
 
 }  // namespace

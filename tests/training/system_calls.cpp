@@ -53,7 +53,8 @@ void note(const std::string& text) {
     }
 }
 
-/// Counts this call, and returns its fault. If the fault is an error, sets errno. If it is a death, kills the process.
+/// Counts the present call of a replaced function, and returns the fault that the test has chosen for it. For an error,
+/// sets errno. For Fault::death, kills the process.
 Fault next_fault() {
     const int number = ++calls;
     if (current_fault.load() == Fault::none || number != fault_at.load()) {

@@ -16,13 +16,13 @@ enum class Fault : std::uint8_t {
     none,
     input_output_error,  ///< the call fails with EIO
     no_space,            ///< the call fails with ENOSPC
-    short_write,         ///< a write takes only half of the bytes; other calls work
+    short_write,         ///< a write writes only half of the bytes; other calls work
     death,               ///< the process is killed before the call, as by SIGKILL
-    death_in_write,      ///< a write takes half of the bytes, and then the process is killed
+    death_in_write,      ///< a write writes half of the bytes, and then the process is killed
 };
 
-/// Makes one later call fail. `call` is its number, counted from 1 for the next call. Threads: only while no other
-/// thread uses files.
+/// Makes one later call fail. If `call` is 1, the next call fails. No other thread may use files while this function
+/// runs.
 void set_fault(Fault fault, int call);
 /// Makes every write fail with ENOSPC, or lets writes work again. Threads: any.
 void set_disk_full(bool is_full);

@@ -277,9 +277,9 @@ private:
                      std::uint32_t flags = 0, std::memory_order order = std::memory_order_seq_cst) {
         place.flags = flags | (with_metadata ? Place<ExploredAtomics>::kMetadata : 0U);
         place.metadata = tensor.metadata;
-        // Members that announced directly look for this stamp (the sign that the announcement was written) before they
-        // sleep. If there may be such members, the memory order is seq_cst. AnnouncementWriter::publish() uses the same
-        // memory order.
+        // The stamp is the sign that the announcement was written. Members that announced directly look for it before
+        // they sleep, so `order` must be seq_cst if there may be such members. AnnouncementWriter::publish() uses the
+        // same memory order.
         place.stamp.store(generation + 1, order);
     }
 

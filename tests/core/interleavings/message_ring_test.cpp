@@ -197,7 +197,7 @@ struct Awaited : Ranks {
     std::array<std::byte, kRing> answer_memory{};
 };
 
-/// Sends the message, looks once whether it was taken, and otherwise waits as for a pending operation.
+/// Sends the message, and looks once whether it was taken. If it was not, waits as for a pending operation.
 void send_awaited(Awaited& r) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     MessageRingReader<ExploredAtomics> answers(r.answers, r.answer_memory.data(), kRing);
@@ -217,8 +217,8 @@ void send_awaited(Awaited& r) {
     });
 }
 
-/// Looks once for the message, and takes it at once. Otherwise waits as for a pending operation, and answers with a
-/// record.
+/// Looks once for the message. If the message is there, takes it at once. If it is not, waits for it as for a pending
+/// operation, and answers with a record.
 void receive_awaited(Awaited& r, const Taking& way) {
     MessageRingReader<ExploredAtomics> reader(r.state, r.memory.data(), kRing);
     if (reader.has_record()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// A rank that prints the GPU that it should use, or the error. It also prints which CUDA libraries this process has
-// mapped afterwards.
+// A rank that asks which GPU it should use, and prints the GPU or the error. Then it prints which CUDA libraries its
+// process has mapped.
 #include <cstdio>
 #include <fstream>
 #include <rueda/rueda.hpp>

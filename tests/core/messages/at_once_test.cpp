@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/conformance/jobs.hpp"
 #include "tests/core/messages/messages.hpp"
 
 namespace rueda::tests {
@@ -55,7 +56,7 @@ void there_and_back(RuntimeClient& client, std::size_t size, std::uint32_t seed)
 void meet(RuntimeClient& client) { there_and_back(client, 3, 0); }
 
 void check(const std::function<void(RankContext&, RuntimeClient&)>& body, RanksAs as = RanksAs::threads) {
-    const RanksResult result = run_clients(2, test_config(), body, {.as = as});
+    const RanksResult result = run_clients(2, patient_config(), body, {.as = as});
     INFO(result.text());
     CHECK(result.passed());
 }
@@ -85,7 +86,8 @@ TEST_CASE("a sender that sleeps is woken by a receiver that takes its message at
                 expect_ok(send(client, std::span(values), {1, 9, DType::int32}), "the message");
                 continue;
             }
-            // Waits until rank 0 sleeps, so that rank 1 has to wake it.
+            // Waits until rank 0 sleeps, so that rank 1 has to wake it. With patient_config(), rank 0 would sleep for an
+            // hour without a notification.
             auto& attention = client.runtime().arena()->blocks().of(0).attention;
             await([&] { return attention.state() == base::AttentionState::blocked; });
             const std::uint64_t before = last_taken(client, 0, 1);

@@ -43,8 +43,8 @@ HostMetrics two_ranks() {
     return host;
 }
 
-/// Returns the value of the sample whose labels have these values. For example, `labels` is "2" (a rank) or
-/// "2 allreduce".
+/// Returns the value of a sample of the metric `name`. `labels` are the values of the sample's labels, for example "2"
+/// (a rank) or "2 allreduce".
 double value_of(const std::vector<MetricFamily>& families, const std::string& name, const std::string& labels) {
     for (const MetricFamily& family : families) {
         for (const core::MetricSample& sample : family.samples) {

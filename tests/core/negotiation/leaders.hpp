@@ -112,7 +112,7 @@ public:
         return nodes_[to]->receive(from, parsed.value());
     }
 
-    /// Returns the decisions since the previous call of this function. Requires that all hosts have the same ones.
+    /// Returns the decisions since the previous call of this function. Requires that all hosts have the same decisions.
     [[nodiscard]] std::vector<Decision> decisions() {
         for (std::uint32_t host = 1; host < hosts(); ++host) {
             REQUIRE(bytes_of_all(got_[host]) == bytes_of_all(got_[0]));

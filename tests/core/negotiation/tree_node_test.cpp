@@ -133,8 +133,8 @@ TEST_CASE("later the id is enough, and the name is not sent again") {
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
-    // Host 1 has the children 3 and 4. In each run, one host has released the id: a leaf (host 3), an inner host (host
-    // 1) or the root (host 0).
+    // Host 1 has the children 3 and 4. In each run, one host has released the id: a leaf (3), an inner host (1) or the
+    // root (0).
     for (const std::uint32_t forgetful : {3U, 1U, 0U}) {
         Leaders leaders({.hosts = 5, .radix = 2});
         give_ids(leaders, {allreduce_of({3})});
@@ -233,8 +233,8 @@ TEST_CASE("if some ranks announce a group under a name, all hosts learn its numb
           "allreduce");
 }
 
-/// The ranks of a single host announce more different metadata than fit into a message, and the ranks of all hosts
-/// together announce even more. Nevertheless, messages must never leave out the metadata of groups.
+/// The ranks of each host announce more different metadata than fit into a message. So messages leave out some
+/// metadata, but they must never leave out the metadata of groups.
 TEST_CASE("the numbers of groups are sent, however many different metadata the ranks announce") {
     Metadata group;
     group.operation = static_cast<std::uint8_t>(collectives::Operation::group);

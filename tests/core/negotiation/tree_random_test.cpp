@@ -202,8 +202,7 @@ private:
         return metadata;
     }
 
-    /// Returns the tensor's next round on this host, or null if that round belongs to a later epoch than the present
-    /// epoch of the host.
+    /// Returns the tensor's next round on this host. Returns null if there is none in the present epoch of the host.
     [[nodiscard]] const Round* next_round(std::uint32_t host, std::uint32_t tensor) const {
         const std::vector<Round>& rounds = tensors_[tensor].rounds;
         const std::size_t number = states_[host][tensor].rounds;

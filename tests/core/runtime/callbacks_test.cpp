@@ -52,7 +52,8 @@ private:
     int left_;
 };
 
-/// The part of a handle that the Runtime uses. It works without the C interface, so that ranks can be threads.
+/// An operation with a callback. It has what the Runtime uses of a handle, but works without the C interface. So the
+/// ranks of a test can be threads.
 struct Operation final : core::Completion, core::CompletionCall {
     explicit Operation(CallbackThread& thread) : Completion(1, &end), calls(thread) {}
     static void end(Completion& completion) {

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 SPDX-FileCopyrightText: 2026 The Rueda authors Tests that results do not depend
-// on the floating-point environment of the calling thread. The engine runs on this thread, so the engine must set its
-// own environment.
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Tests that results do not depend on the floating-point environment of the calling thread. The engine runs on this
+// thread, so the engine must set its own environment.
 #include <catch2/catch.hpp>
 #include <cstring>
 

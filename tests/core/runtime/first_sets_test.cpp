@@ -233,8 +233,8 @@ TEST_CASE("the arguments of rueda_init_with are checked", "[processes]") {
 
         RUEDA_RANK_EQUAL(rueda_init_with(nullptr), static_cast<int>(RUEDA_OK));
         RUEDA_RANK_EQUAL(rueda_shutdown(), static_cast<int>(RUEDA_OK));
-        // A program that was compiled with a later version of Rueda may pass a longer struct. This one passes no memory
-        // for the sets' numbers, because that is optional.
+        // A program that was compiled with a later version of Rueda may pass a longer struct. The struct below has no
+        // memory for the sets' numbers, which is optional.
         struct {
             rueda_init_options known = RUEDA_INIT_OPTIONS_INIT;
             char more[32] = {};

@@ -76,7 +76,8 @@ TEST_CASE("the name of a group is taken until its last member has ended", "[thre
     check_passed(run_clients(GENERATE(2, 3), config, take_names));
 }
 
-/// A program's operation may have the same name as a member of a group, but does not belong to the group.
+/// A program may start an operation whose name is also the name of a group's member. The operation does not belong to
+/// the group.
 TEST_CASE("an operation that is called like a member takes only its own name", "[threads]") {
     const bool is_of_its_tensor = GENERATE(false, true);
     check_passed(run_clients(2, test_config(), [&](RankContext& context, RuntimeClient& client) {

@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0 SPDX-FileCopyrightText: 2026 The Rueda authors A rank appends a log entry that no
-// correct rank would append. When the other rank reads this entry, that rank must report an error. Each pending
-// operation must end exactly once. Also tests which errors a rank takes from the log after an abort. One thread plays
-// both ranks.
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// A rank appends a log entry that no correct rank would append. When the other rank reads this entry, that rank must
+// report an error. Each pending operation must end exactly once. Also tests which errors a rank takes from the log
+// after an abort. One thread plays both ranks.
 #include <unistd.h>
 
 #include <array>

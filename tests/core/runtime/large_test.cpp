@@ -14,7 +14,7 @@ namespace {
 
 std::size_t unsigned_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-/// This size is a multiple neither of a cache line nor of the number of ranks.
+/// This size is no multiple of a cache line, and no multiple of the number of ranks.
 constexpr std::int64_t kElements = 13 * 1024 * 1024 + 7;
 
 void broadcast_large(Client& client, Residency residency) {

@@ -176,7 +176,7 @@ void init_with_a_set(RankContext& context, std::uint64_t successes) {
     // Rank 1 may have finished init before rank 0 gave up. The job of rank 1 is then aborted. If no other call has
     // reported the abort, shutdown() does.
     const int left = rueda_shutdown();
-    // The abort has the error code of its cause.
+    // shutdown() reports an abort with the error code of its cause, which may be RUEDA_RESOURCE_EXHAUSTED.
     const bool is_aborted = left == RUEDA_ABORTED || left == RUEDA_RESOURCE_EXHAUSTED;
     RUEDA_RANK_CHECK(left == RUEDA_OK || (is_aborted && status == RUEDA_OK && context.rank() != 0));
     const int again = rueda_init();

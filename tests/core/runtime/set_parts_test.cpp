@@ -144,8 +144,8 @@ TEST_CASE("a rank that has joined stands in for a name that the other announces"
     core::TensorEntry* const entry = joining.announcer.table().find("weights");
     REQUIRE(entry != nullptr);
     CHECK(entry->stands_in);
-    // The registrar has received both announcements. Therefore it has put a call of the operation into the log. The
-    // operation has the first of the slots for names.
+    // The registrar has received both announcements. Therefore it has put a call of the operation into the log, and has
+    // given the name the first of the slots for names (kSlot).
     CHECK(set.memory().place(TwoMembers::kSlot, 1, 0).flags == (Flags::kJoined | Flags::kUncounted | Flags::kMetadata));
     REQUIRE(joining.join.take_called(*entry, TwoMembers::kSlot, 0).is_ok());
     CHECK(entry->request.count == 4);

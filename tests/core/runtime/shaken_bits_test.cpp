@@ -1,8 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0 SPDX-FileCopyrightText: 2026 The Rueda authors Runs all operations at the same
-// time, in the job and in process sets. The bits of the results must equal those of an undisturbed run with the same
-// inputs, ranks and hosts. Everything else varies, for example the order of submission, the pauses, the thresholds, and
-// the thread that drives progress. The test also computes the expected values itself, in wider arithmetic. The results
-// must agree with them, apart from rounding. Sums of float32 and float64 must have the bits of their definition.
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Rueda authors
+// Runs all operations at the same time, in the job and in process sets. The bits of the results must equal those of an
+// undisturbed run with the same inputs, ranks and hosts. Everything else varies, for example the order of submission,
+// the pauses, the thresholds, and the thread that drives progress. The test also computes the expected values itself,
+// in wider arithmetic. The results must agree with them, apart from rounding. Sums of float32 and float64 must have the
+// bits of their definition.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>

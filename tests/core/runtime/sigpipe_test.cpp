@@ -77,7 +77,7 @@ TEST_CASE("threads block SIGPIPE while they call the transport, and only then", 
         {}, "aabb"));
     CHECK(collectives::calls_without_blocked_sigpipe() == before);
     CHECK_FALSE(blocks_sigpipe());
-    // This thread does not block the signal, so its call is counted. This shows that the comparison above can fail.
+    // This thread does not block SIGPIPE, so its call must be counted. Otherwise, the comparison above proves nothing.
     const auto transports = collectives::make_thread_transports(2);
     CHECK(transports[0]->send(1, collectives::Transport::Channel::control, {}).is_ok());
     CHECK(collectives::calls_without_blocked_sigpipe() == before + 1);

@@ -15,8 +15,8 @@
 namespace rueda::tests {
 namespace {
 
-/// Memory whose two halves are the same pages, so a write to one half also changes the other half. A result whose two
-/// halves differ therefore becomes wrong in this memory, and RUEDA_VERIFY must find the error.
+/// Memory whose two halves are the same pages, so a write to one half also changes the other half. If the halves of a
+/// result must differ, this memory makes the result wrong, and RUEDA_VERIFY must find the error.
 class FoldedMemory {
 public:
     static constexpr std::size_t kHalf = 65536;  // a multiple of the page size of every machine
@@ -309,7 +309,7 @@ TEST_CASE("checks go on without those who have joined", "[threads]") {
 }
 
 /// Rank 0 shuts down without waiting for its operation. The other ranks wait for the operation. Such a wait may
-/// succeed, if the rank already has the result.
+/// succeed if the rank already has the result.
 TEST_CASE("a shutdown does not wait for comparisons", "[threads]") {
     for (int round = 0; round < 10; ++round) {
         check(3, verifying(), [](RankContext& context, RuntimeClient& client) {

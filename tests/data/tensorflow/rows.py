@@ -8,7 +8,7 @@ import struct
 import subprocess
 
 #: Files of this folder that TensorFlow 2.21 wrote, and their compression. The command "test_tensorflow.py write FOLDER"
-#: makes these files. The reader recognises the compression by the end of the file's name. Here "gzip" also stands for
+#: makes these files. The reader recognises the compression by the end of the file's name. The end ".gz" also stands for
 #: TensorFlow's ZLIB.
 FILES = {"plain": "", "packed.gz": "GZIP", "zlib.gz": "ZLIB"}
 FOLDER = pathlib.Path(__file__).parent
