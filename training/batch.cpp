@@ -47,8 +47,8 @@ Batch plan_batch(const BatchOptions& options) {
     if (options.indivisible == Indivisible::round_down && below > 0) {
         return batch_of(below, options);
     }
-    // For sizes near 2^63, the product (below + 1) × workers could overflow. So the message does not contain the
-    // product, but its factors: the number of samples on one worker, and the number of workers.
+    // The message names each multiple as "samples on one worker × workers". For sizes near 2^63, the product
+    // (below + 1) × workers could overflow.
     const std::string multiples = below == 0 ? fmt::format("the smallest is {}", options.workers)
                                              : fmt::format("next to it are {} × {} and {} × {}", below, options.workers,
                                                            below + 1, options.workers);

@@ -17,7 +17,8 @@ namespace rueda::training {
 
 namespace {
 
-/// Leaves the job and joins the next one. If another rank has died meanwhile, the survivors meet without it.
+/// Leaves the job and joins its next generation. If another rank has died meanwhile, the next generation begins without
+/// that rank.
 void rejoin() {
     try {
         shutdown();
@@ -101,8 +102,8 @@ void ElasticValues::check() const {
     }
 }
 
-/// All ranks decide together whether they skip the copy. A rank that has only seen other ranks leave could skip it. But
-/// another rank may have restored a commit, and then needs the copy.
+/// The copy is made if at least one rank asks for it. If ranks have only left the job, a rank need not ask. But another
+/// rank may have restored a commit, and then it needs the copy.
 void ElasticValues::share(bool skip) {
     std::array<std::int32_t, 1> asks = {skip ? 0 : 1};
     allreduce("rueda.elastic.asks_for_values", asks, {.op = ReduceOp::max});
@@ -145,8 +146,8 @@ void Elastic::run(const std::function<void()>& train) {
             rejoin();
         }
         if (std::exchange(needs_restore, false)) {
-            // The values are restored only now, after the ranks have met again. Before that, a slow rank might still
-            // write to tensors in shared memory.
+            // The values are restored only after rejoin(). Before that, a slow rank might still write to tensors in
+            // shared memory.
             values_->restore();
         }
         values_->check();
@@ -158,7 +159,7 @@ void Elastic::run(const std::function<void()>& train) {
             }
             values_->share(skip);
             train();
-            barrier();  // another rank may still fail in its last steps, and then this rank must not have ended
+            barrier();  // another rank may fail in its last steps, and then needs this rank in the next generation
             return;
         } catch (const Aborted&) {
             if (rueda_is_elastic() == 0) {

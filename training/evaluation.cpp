@@ -16,7 +16,7 @@
 namespace rueda::training {
 namespace {
 
-__extension__ using Wide = unsigned __int128;  // counts pairs of samples, of which there may be more than 2^64
+__extension__ using Wide = unsigned __int128;  // for the number of pairs of samples, which may be more than 2^64
 
 constexpr int kLimbBits = 32;
 constexpr std::int64_t kLimbMask = (std::int64_t{1} << kLimbBits) - 1;
@@ -104,8 +104,8 @@ double ExactSum::value() const noexcept {
     if (top == 0) {
         return 0.0;
     }
-    // `highest` gets the 96 highest bits, and `has_more` says whether any lower bit is set. That is enough to round
-    // correctly.
+    // To round correctly, it is enough to know the 96 highest bits (`highest`) and whether any lower bit is 1
+    // (`has_more`).
     Wide highest = 0;
     for (std::size_t i = 0; i < 3; ++i) {
         highest = highest << kLimbBits | (i < top ? static_cast<Wide>(magnitude.limbs_[top - 1 - i]) : Wide{0});
@@ -115,7 +115,7 @@ double ExactSum::value() const noexcept {
     int shift = 0;
     while (highest >> 64 != 0) {
         const bool lost = (highest & 1) != 0;
-        highest = highest >> 1 | (lost ? 1 : 0);  // if a lost bit was set, the lowest bit stays set
+        highest = highest >> 1 | (lost ? 1 : 0);  // if a bit that is shifted out is 1, the lowest bit becomes 1
         ++shift;
     }
     const auto rounded = static_cast<double>(static_cast<std::uint64_t>(highest) | (has_more ? 1U : 0U));

@@ -26,11 +26,11 @@ namespace {
 
 using SummaryJson = nlohmann::ordered_json;
 
-/// A rank can count as awaited (the other ranks wait for it) only if the other ranks spend at least this share of the
-/// time in communication. `rueda top` uses this limit and the next one for stragglers.
+/// A rank is awaited if the other ranks wait for it. This is only possible if they spend at least this share of the time
+/// in communication. `rueda top` uses the same two limits for stragglers.
 constexpr double kAwaitedShare = 0.1;
-/// A rank counts as awaited (the other ranks wait for it) only if its time in communication is at most this share of
-/// the other ranks' time in communication.
+/// An awaited rank itself spends little time in communication: at most this share of the other ranks' time in
+/// communication.
 constexpr double kAwaitedRanksOwnShare = 0.25;
 /// In a job that is shorter than this, no rank counts as awaited, because such short waits come from the start of the
 /// processes.

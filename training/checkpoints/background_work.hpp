@@ -27,7 +27,7 @@ public:
     void start(std::function<void()> work) {
         wait();
         const base::ProgramSignalsBlocked blocked;
-        // relaxed suffices: the start of the thread orders this store before the thread's own store
+        // Relaxed order suffices. The thread is started after this store to `busy_`, so the thread's store comes later.
         busy_.store(true, std::memory_order_relaxed);
         try {
             thread_ = std::thread([this, work = std::move(work)] {

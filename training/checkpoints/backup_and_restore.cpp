@@ -24,8 +24,7 @@ BackupAndRestore::BackupAndRestore(std::int64_t steps, const CheckpointManagerOp
         broadcast_parameters(state_);
         return;
     }
-    // The program may have been started again with fewer steps, so the checkpoint may be from a later step than the
-    // last one of this run.
+    // If the program was started again with fewer steps, the checkpoint may be from a step that this run does not have.
     first_step_ = std::min(restored_->step, steps_);
     if (values_.restored) {
         values_.restored(restored_->values);
@@ -39,7 +38,7 @@ Snapshot BackupAndRestore::snapshot(std::int64_t completed) const {
 void BackupAndRestore::complete(std::int64_t step) {
     const std::int64_t completed = step + 1;
     if (rank() != 0) {
-        return;  // Only rank 0 writes, and its clock decides when. The other ranks' values would not be used.
+        return;  // only rank 0 writes, and its clock decides when
     }
     if (completed == steps_) {
         const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this rank

@@ -92,7 +92,7 @@ Result<std::vector<NamedTensor>> tensors_of(const rueda_named_tensor* given, std
     return tensors;
 }
 
-/// Converts parts of the caller, and checks their rows.
+/// Converts the caller's parts of tensors, and checks their rows.
 Result<std::vector<TensorPart>> parts_of(const rueda_tensor_part* given, std::size_t count) {
     RUEDA_RETURN_IF_FAILED(check_array(given, count));
     std::vector<TensorPart> parts;

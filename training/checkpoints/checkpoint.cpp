@@ -78,8 +78,8 @@ Status write_file(const std::filesystem::path& path, std::span<const NamedTensor
     return file.value().commit();
 }
 
-/// Makes the error for a failed system call. If descriptors or memory are used up, the error is ResourceExhausted,
-/// because then the file itself need not be bad.
+/// Makes the error for a failed system call. If descriptors or memory are used up, the error is ResourceExhausted and
+/// not InvalidArgument, because the file itself may be good.
 Status reading_failure(const char* call, int error = errno) {
     const bool is_used_up = error == EMFILE || error == ENFILE || error == ENOMEM;
     return system_failure(is_used_up ? ErrorCode::resource_exhausted : ErrorCode::invalid_argument, call, error);

@@ -20,7 +20,7 @@ inline constexpr std::string_view kSizeKey = "rueda.size";  ///< the number of r
 inline constexpr std::string_view kMetricKey = "rueda.metric";
 inline constexpr std::string_view kFilesKey = "rueda.files";  ///< the files: JSON [["model.safetensors", <bytes>], …]
 /// The key in the metadata of a file with a part of the model. Its value says which rows the file has: JSON
-/// {"<tensor>": [first, end, whole]}.
+/// {"<tensor>": [first, end, whole]}. `whole` is the number of rows of the whole tensor.
 inline constexpr std::string_view kRowsKey = "rueda.rows";
 
 /// A file of the model, as the index names it.

@@ -82,8 +82,8 @@ void check_rows_of(std::span<const TensorPart> parts) {
     }
 }
 
-/// Whether a rank can take part in a checkpoint that is saved in parts. Each rank sends its value before the
-/// checkpoint, and the largest value decides for all ranks.
+/// Whether a rank can take part in a checkpoint that is saved in parts. Before the checkpoint, the ranks exchange their
+/// values. The largest value decides for all ranks.
 enum class Readiness : std::int32_t { ready, busy, refused };
 
 /// A snapshot with copied tensors.
@@ -140,8 +140,8 @@ public:
         work_.wait();
     }
 
-    /// In another generation of an elastic job, this rank may have another number. Without this check, no manager might
-    /// act as rank 0, and nobody would save anything.
+    /// Throws if the job has changed since the manager was made. In another generation of an elastic job, a process may
+    /// have another rank. Without this check, it could happen that no manager acts as rank 0 and saves checkpoints.
     void check_ranks() const {
         if (rank() != rank_ || size() != size_) {
             throw InvalidArgument(fmt::format(
@@ -348,7 +348,7 @@ private:
         return finish(folder.value(), status);
     }
 
-    /// Removes a checkpoint that failed, or old checkpoints.
+    /// If `status` is a failure, removes the checkpoint. Otherwise removes old checkpoints.
     [[nodiscard]] Status finish(const std::filesystem::path& folder, const Status& status) const {
         if (!status.is_ok()) {
             remove_checkpoint(folder);

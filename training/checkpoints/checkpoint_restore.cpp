@@ -49,8 +49,8 @@ public:
 
     [[nodiscard]] const std::vector<CheckpointInfo>& found() const { return found_; }
 
-    /// Throws if there are checkpoints, but all are damaged. If the training began from the start instead, nobody would
-    /// notice the loss.
+    /// Throws if there are checkpoints, but all are damaged. Without this error, the training would begin from the start,
+    /// and nobody would notice the loss.
     void throw_if_all_are_damaged() const {
         if (!damages_.empty()) {
             throw InvalidArgument(
@@ -112,8 +112,8 @@ Status read_whole(const std::filesystem::path& folder, std::span<const NamedTens
     return opened.value().read_state(state);
 }
 
-/// Runs `body` on every rank. If a rank finds that the checkpoint is damaged, rank 0 leaves the checkpoint out, and the
-/// result is false on all ranks.
+/// Runs `body`, which reads a checkpoint, on every rank. If it throws InvalidArgument on a rank, the checkpoint is
+/// damaged. Then rank 0 leaves the checkpoint out, and this function returns false on all ranks.
 bool is_readable_everywhere(Candidates& candidates, const std::function<void()>& body) {
     try {
         run_on_every_rank(body);

@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using base::file_failure;
 
-/// Flushes a folder, so that the names in it survive a power failure. `forbidden` is the result if this process may not
-/// open the folder.
+/// Flushes a folder, so that the names in it survive a power failure. If this process has no permission to open the
+/// folder, returns `forbidden`.
 Status flush_folder_unless(const fs::path& folder, const Status& forbidden) {
     const base::UniqueFd descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!descriptor.is_open()) {
@@ -39,8 +39,8 @@ Status flush_store_folder(const fs::path& folder) {
     return flush_folder_unless(folder, file_failure(folder, "open", EACCES));
 }
 
-/// Flushes a folder above the store. If the folder's owner forbids this process to open it, as with mode 711, the
-/// folder is not flushed, and this is no error.
+/// Flushes a folder above the store. If this process has no permission to open the folder (for example, if its mode is
+/// 711), does nothing and returns no error.
 Status flush_outer_folder(const fs::path& folder) { return flush_folder_unless(folder, {}); }
 
 /// A folder in the store, with the number and the step in its name.
@@ -79,7 +79,8 @@ bool has_index(const fs::path& folder) {
     return ::access((folder / base::kCheckpointStateFile).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/// Returns why a checkpoint is damaged, or a success if it is complete. Returns nothing if it has no index.
+/// Opens a checkpoint, and returns the facts about it. If it is damaged, returns the error. If it has no index, returns
+/// nothing.
 std::optional<Result<CheckpointInfo>> look_at(const fs::path& folder) {
     if (!has_index(folder)) {
         return std::nullopt;
@@ -198,7 +199,7 @@ void give_up_part(const fs::path& folder, int rank, int size) noexcept {
         return;
     }
     (void)status_of([&] {
-        // If this file cannot be made either, rank 0 stops waiting after its time limit.
+        // This file tells rank 0 about the failure. Without it, rank 0 waits until its time limit.
         const base::UniqueFd file(
             ::open(failure_mark(folder, rank, size).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     });
@@ -215,8 +216,8 @@ Result<int> missing_part(const fs::path& folder, int first, int size) {
                        "completed before it",
                        folder.string());
     }
-    // A rank that could not make its part durable may leave both the part and the file that marks the failure. So the
-    // marks of all ranks are checked.
+    // If a rank could not flush its part to the disk, the part and the rank's failure mark may both exist. So this loop
+    // looks for the failure marks of all ranks.
     for (int rank = 1; rank < size; ++rank) {
         if (is_there(failure_mark(folder, rank, size))) {
             return failure(ErrorCode::invalid_argument,
@@ -302,7 +303,7 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
-        // Only the number decides whether a checkpoint is old. So a damaged checkpoint becomes old like a good one.
+        // A damaged checkpoint is old under the same condition as a good one: the number of its folder is low.
         const bool is_old = folder.number < number_at(oldest);
         const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
         const bool is_best = best && folder.number == number_at(*best);

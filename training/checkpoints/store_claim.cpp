@@ -78,10 +78,10 @@ std::optional<StoreOwner> read_owner(int file) {
     return size > 0 ? parse_store_owner({text.data(), static_cast<std::size_t>(size)}) : std::nullopt;
 }
 
-/// Writes a text at the beginning of the file. All texts are padded to the same length. So one write replaces the old
-/// text, and needs no new place on the disk.
+/// Writes a text at the beginning of the file. All texts are padded to the same length. So a new text replaces the whole
+/// old text, and also fits on a full disk.
 bool write_text(int file, std::string text) {
-    constexpr std::size_t kSize = 1024;  // the longest text has a host name of 255 characters, and less than 200 others
+    constexpr std::size_t kSize = 1024;  // enough for a host name of 255 characters, and less than 200 other characters
     text.resize(kSize - 1, ' ');
     text.push_back('\n');
     return ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
@@ -126,8 +126,9 @@ void warn_about_wait(const std::filesystem::path& store, const StoreOwner& owner
                     std::chrono::ceil<std::chrono::seconds>(patience).count()));
 }
 
-/// Lets this process use a store whose owner is dead, although a child of the owner still holds the lock. The file's
-/// text names this process afterwards, so that a third job sees a living owner. This process does not get the lock.
+/// Lets this process use a store whose owner is dead, but whose lock is still held by a child of the owner. Afterwards,
+/// the file's text names this process as the owner, so that a third job sees a living owner. This process does not get
+/// the lock.
 Status take_from_dead(const std::filesystem::path& store, int file) {
     // Several processes may do this at the same time. The process that writes its text last wins. So each process
     // waits, and then reads the text again. The pause is much longer than the time that a process needs between its
@@ -145,9 +146,9 @@ Status take_from_dead(const std::filesystem::path& store, int file) {
 StoreOwner this_process() {
     const auto pid = static_cast<std::int32_t>(::getpid());
     const std::uint64_t start_time = base::process_start_time(pid);
-    // If the start time was 0 (unknown), other jobs would believe that this process is dead and that its pid now
-    // belongs to another process. In this case the set of pids is given as unknown ("?"), because other jobs then do
-    // not compare the start times.
+    // A start time of 0 means "unknown". If other jobs compared it with the real start time, they would believe that
+    // this process is dead and that its pid now belongs to another process. If the set of pids is unknown ("?"), other
+    // jobs do not compare the start times.
     return {pid, start_time, start_time == 0 ? "?" : pid_space(), host_name(), time_text()};
 }
 
@@ -203,8 +204,8 @@ Result<StoreClaim> StoreClaim::take(const std::filesystem::path& store, std::chr
         if (owner && is_this_process(*owner)) {
             return StoreClaim({});
         }
-        // If the text is missing or names a dead process, another process may just have got the lock, without having
-        // written its own text yet. So such a text is believed only if it does not change for this time.
+        // If the text is missing or names a dead process, another process may just have got the lock, and may not have
+        // written its own text yet. So this process waits until the text has not changed for kUnchanged.
         constexpr std::chrono::seconds kUnchanged{1};
         const bool is_foreign = owner && owner->pid_space != pid_space();
         if (owner && !is_foreign && !is_dead(*owner)) {
@@ -231,14 +232,13 @@ Result<StoreClaim> StoreClaim::with_lock(const std::filesystem::path& store, bas
     const int descriptor = claim.file_.value();
     const std::optional<StoreOwner> owner = read_owner(descriptor);
     if (owner && is_visible(*owner) && !is_dead(*owner) && !is_this_process(*owner)) {
-        // The owner that the text names is alive, and uses the store without the lock (take_from_dead()). Its text must
-        // stay in the file.
+        // The text names a living process, which uses the store without the lock (take_from_dead()). Its text must stay
+        // in the file, so this process gives the lock back.
         claim.free_lock();
         return store_in_use(store, owner);
     }
-    // Without this process's text in the file, a second manager of this process would believe that another process has
-    // the lock. So the lock is freed if the text cannot be written. The disk is probably full then, and the save will
-    // report this.
+    // If the text cannot be written, the lock is freed. Otherwise a second manager of this process would believe that
+    // another process has the lock. The disk is probably full then, and the save will report this.
     if (!write_text(descriptor, to_text(this_process()))) {
         erase_text(descriptor);  // a part of the text may have been written
         claim.free_lock();

@@ -15,7 +15,7 @@
 
 namespace rueda::training {
 
-/// The process that saves into a store. The file `in-use` of the store holds this as a text.
+/// The process that saves into a store. The file `in-use` of the store has these values as a text.
 struct StoreOwner {
     std::int32_t pid = 0;
     std::uint64_t start_time = 0;  ///< when the process started, in ticks since boot
@@ -27,7 +27,7 @@ struct StoreOwner {
 };
 [[nodiscard]] StoreOwner this_process();
 [[nodiscard]] std::string to_text(const StoreOwner& owner);
-/// Returns nothing if the text has another form.
+/// Parses a result of to_text(). Returns nothing if the text has another form.
 [[nodiscard]] std::optional<StoreOwner> parse_store_owner(std::string_view text);
 
 /// The right of this process to save into a store. Two jobs that save into one store would remove each other's

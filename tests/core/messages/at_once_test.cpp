@@ -86,8 +86,8 @@ TEST_CASE("a sender that sleeps is woken by a receiver that takes its message at
                 expect_ok(send(client, std::span(values), {1, 9, DType::int32}), "the message");
                 continue;
             }
-            // Waits until rank 0 sleeps, so that rank 1 has to wake it. With patient_config(), rank 0 would sleep for an
-            // hour without a notification.
+            // Waits until rank 0 sleeps, so that rank 1 has to wake it. With patient_config(), rank 0 would sleep for
+            // an hour without a notification.
             auto& attention = client.runtime().arena()->blocks().of(0).attention;
             await([&] { return attention.state() == base::AttentionState::blocked; });
             const std::uint64_t before = last_taken(client, 0, 1);
