@@ -26,8 +26,8 @@ namespace {
 
 using SummaryJson = nlohmann::ordered_json;
 
-/// A rank is awaited if the other ranks wait for it. This is only possible if they spend at least this share of the time
-/// in communication. `rueda top` uses the same two limits for stragglers.
+/// A rank is awaited if the other ranks wait for it. This is only possible if they spend at least this share of the
+/// time in communication. `rueda top` uses the same two limits for stragglers.
 constexpr double kAwaitedShare = 0.1;
 /// An awaited rank itself spends little time in communication: at most this share of the other ranks' time in
 /// communication.

@@ -169,8 +169,8 @@ void check_plateau(const PlateauOptions& options) {
         refuse("threshold", options.threshold, "finite and at least 0");
     }
     if (!options.larger_is_better && options.threshold >= 1.0) {
-        // At first, the best metric is infinite. A metric counts as better if it is below best × (1 − threshold). With a
-        // threshold of 1 or more, this limit is NaN or −infinity at first, and no metric is below it.
+        // At first, the best metric is infinite. A metric counts as better if it is below best × (1 − threshold). With
+        // a threshold of 1 or more, this limit is NaN or −infinity at first, and no metric is below it.
         refuse("threshold", options.threshold, "below 1 if a smaller metric is better");
     }
     if (options.cooldown < 0) {

@@ -138,8 +138,8 @@ std::vector<RecordedSet> RecorderReader::sets() const {
     for (const SetRecord& set : recorder_.sets) {
         if (set.in_use.load(std::memory_order_acquire) == 1) {
             RecordedSet one{set.id.load(std::memory_order_acquire), set.ranks.read()};
-            // If `in_use` is not 1 any more, the rank is writing another set to this record. Then `one` may contain
-            // words of both sets, and is dropped.
+            // If `in_use` has changed, the rank is overwriting this record with another process set. What was read may
+            // then contain words of both process sets, so it is dropped.
             if (set.in_use.load(std::memory_order_relaxed) == 1) {
                 found.push_back(std::move(one));
             }

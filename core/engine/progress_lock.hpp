@@ -183,10 +183,11 @@ public:
         for (;;) {
             const bool to_background = work_.pending() > 0 && !has_waiters();
             attention_.set(to_background ? AttentionState::asleep : AttentionState::awake);
-            // The attention state is stored before the check for work below. If another thread publishes something
-            // after the check, that thread reads the state and wakes a thread of this rank. The check is needed even if
-            // this rank has no pending operation: other ranks may wait until this rank has read the log. Those ranks
-            // may have woken this thread, but this thread is about to release the lock without reading the log.
+            // The attention state is stored before the check for work below. So a thread that publishes work after the
+            // check reads the new state, and wakes a thread of this rank.
+            //
+            // The check is needed even if this rank has no pending operation. Other ranks may wait until this rank has
+            // read the log. They may have woken this thread, which is about to release the lock without reading it.
             const bool work_left = to_background ? !steps_.no_look_for_work && work_.has_work()
                                                  : !steps_.no_look_for_unread && work_.holder_has_unread();
             if (steps_.ring_before_release && work_left) {

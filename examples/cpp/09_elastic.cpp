@@ -12,14 +12,15 @@
 #include <rueda/training/elastic.hpp>
 #include <string>
 
-// Trains for 60 steps. In step 25 of the first generation, the last rank kills itself. The other ranks go on in their
-// processes from the last commit:
+// Trains for 60 steps. In step 25 of the first generation, the last rank kills itself. The processes of the other ranks
+// continue from the last commit:
 //   ruedarun --no-mpi -np 3 --min-np 2 09_elastic
 int main() {
     rueda::init();
     std::array<double, 1> slope = {0.0};
     std::array<std::int64_t, 1> step = {0};
-    // Everything that the training changes. After the ranks have changed, all of them get these values from rank 0.
+    // The arguments are all values that the training changes. When ranks have left or joined, all ranks get these values
+    // from rank 0.
     rueda::training::Elastic elastic({{"slope", slope}, {"step", step}});
 
     elastic.run([&] {

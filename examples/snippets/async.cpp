@@ -17,7 +17,7 @@ int main() {
         handles.push_back(
             rueda::allreduce_async("gradient" + std::to_string(layer), gradients[layer], {.op = rueda::ReduceOp::sum}));
     }
-    // ready() does not block. If the time of wait_for() is over, it throws rueda::Timeout, and the operation continues.
+    // ready() does not block. wait_for() throws rueda::Timeout when its time is over; the operation then continues.
     while (!handles[0].ready()) {
         try {
             handles[0].wait_for(std::chrono::milliseconds(10));

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
     std::vector<double> mean = {0.0};
     std::optional<data::Pipeline> pipeline;
     const training::BackupValues position = {
-        // Rank 0 saves its position, and all ranks get it: the ranks take the same number of batches.
+        // Only rank 0 saves its position. All ranks can use it, because they take the same number of batches.
         .save =
             [&] {
                 return training::Metadata{{"position", pipeline->position().to_text()}};

@@ -8,7 +8,7 @@ int main() {
         const rueda::Busy busy("preparing the data");  // a stall report about this rank shows this text
         // … something that only one rank does …
     }
-    rueda::begin_step(0);  // tells ruedarun the step, for its report after a restart
-    rueda::barrier();      // no rank continues before all ranks have called this
+    rueda::begin_step(0);  // ruedarun reports this step after a restart
+    rueda::barrier();      // returns when all ranks have called it
     rueda::shutdown();
 }

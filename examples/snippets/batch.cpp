@@ -11,7 +11,7 @@
 int main() {
     namespace training = rueda::training;
     rueda::init();
-    // 31, rounded up to a multiple of the number of workers, so that all workers have equally many samples.
+    // Rounds 31 up to a multiple of the number of workers, so that all workers have equally many samples.
     const training::Batch batch =
         training::plan_batch({.size = 31, .workers = rueda::size(), .indivisible = training::Indivisible::round_up});
     if (rueda::rank() == 0) {

@@ -35,7 +35,7 @@ int main() {
         for (std::size_t i = 0; i < values.size(); ++i) {
             sum += static_cast<double>(weights[i] * values[i]);
         }
-        const double weight = data::average_weight(batch.counted());  // all ranks call it in each step
+        const double weight = data::average_weight(batch.counted());  // all ranks must call it in each step
         std::vector<double> gradient = {weight == 0 ? 0 : weight * sum / static_cast<double>(batch.counted())};
         rueda::allreduce("gradient", gradient, {.op = rueda::ReduceOp::average});
         means.push_back(gradient[0]);  // the mean over the samples of all ranks

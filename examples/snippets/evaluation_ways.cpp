@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kSamples = 1000;
 
-/// Stands for a model that is slow: whether it is right for a sample.
+/// Returns whether the model is right for a sample. The sleep stands for a slow model.
 bool is_right(const std::vector<float>& model, std::int64_t sample) {
     if (sample % 10 == 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -13,7 +13,7 @@ int main() {
     for (std::int32_t rank = 0; rank < rueda::size(); rank += 2) {
         even.push_back(rank);
     }
-    if (even.size() < static_cast<std::size_t>(rueda::size())) {  // a set of all ranks exists already: the world
+    if (even.size() < static_cast<std::size_t>(rueda::size())) {  // otherwise the set is the world
         const rueda::ProcessSet set = rueda::add_process_set(even);
         if (set.included()) {
             std::vector<float> value = {static_cast<float>(rueda::rank())};

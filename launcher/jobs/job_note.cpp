@@ -38,8 +38,9 @@ bool is_ruedarun(std::int32_t pid) {
     return name == "ruedarun";
 }
 
-/// Reads the note at this path. Meanwhile the process may have replaced the file by a pipe or a socket with the same
-/// descriptor number. This function must not read from a pipe or socket, so it checks the kind of the file.
+/// Reads a note. `path` names an open file descriptor of another process (/proc/PID/fd/N). Meanwhile that process may
+/// have opened a pipe or a socket under the same number. This function must not read from these, so it checks the kind
+/// of the file.
 std::optional<std::string> read_note(const std::string& path) {
     const base::UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     struct stat status {};

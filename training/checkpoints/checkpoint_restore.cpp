@@ -49,8 +49,8 @@ public:
 
     [[nodiscard]] const std::vector<CheckpointInfo>& found() const { return found_; }
 
-    /// Throws if there are checkpoints, but all are damaged. Without this error, the training would begin from the start,
-    /// and nobody would notice the loss.
+    /// Throws if there are checkpoints, but all are damaged. Without this error, the training would begin from the
+    /// start, and nobody would notice the loss.
     void throw_if_all_are_damaged() const {
         if (!damages_.empty()) {
             throw InvalidArgument(

@@ -303,7 +303,7 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
-        // A damaged checkpoint is old under the same condition as a good one: the number of its folder is low.
+        // A damaged checkpoint becomes old in the same way as a good one, because only the numbers are compared.
         const bool is_old = folder.number < number_at(oldest);
         const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
         const bool is_best = best && folder.number == number_at(*best);

@@ -78,8 +78,8 @@ std::optional<StoreOwner> read_owner(int file) {
     return size > 0 ? parse_store_owner({text.data(), static_cast<std::size_t>(size)}) : std::nullopt;
 }
 
-/// Writes a text at the beginning of the file. All texts are padded to the same length. So a new text replaces the whole
-/// old text, and also fits on a full disk.
+/// Writes a text at the beginning of the file. All texts are padded to the same length. So a new text replaces the
+/// whole old text, and also fits on a full disk.
 bool write_text(int file, std::string text) {
     constexpr std::size_t kSize = 1024;  // enough for a host name of 255 characters, and less than 200 other characters
     text.resize(kSize - 1, ' ');

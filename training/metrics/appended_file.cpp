@@ -75,7 +75,7 @@ Result<std::string> read_whole_lines(const std::filesystem::path& path) {
         }
         text.append(piece.data(), count < 0 ? 0 : static_cast<std::size_t>(count));
     }
-    std::erase(text, '\0');  // a power failure can leave bytes of value 0
+    std::erase(text, '\0');  // after a power failure, a file can contain bytes of value 0
     text.resize(text.rfind('\n') + 1);
     return text;
 }

@@ -12,11 +12,11 @@
 
 namespace rueda::training {
 
-/// A file to whose end pieces are appended. Threads: one at a time.
+/// A file that grows by pieces at its end. Threads: one at a time.
 class AppendedFile {
 public:
-    /// Makes a file that begins with these bytes. An earlier file of the same path is replaced by one rename, so it is
-    /// either complete or replaced, even if the process is killed.
+    /// Makes a file that begins with these bytes. An earlier file of the same path is replaced by one rename. So if the
+    /// process is killed, the path has either the whole earlier file or the new one.
     [[nodiscard]] static Result<AppendedFile> begin(const std::filesystem::path& path, std::string_view beginning);
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

@@ -58,7 +58,7 @@ struct DistributedOptimizer::State {
                 if (!handle.empty()) {
                     handle.wait();
                 }
-            } catch (...) {  // The reduction has ended with an error, which does not matter any more.
+            } catch (...) {  // an error of the reduction does not matter here
                 continue;
             }
         }

@@ -147,8 +147,8 @@ void ftrl_kernel(const FtrlUpdate& update, const UpdateMemory& memory) {
 constexpr std::size_t kSumLanes = 8;
 using SumLanes = std::array<double, kSumLanes>;
 
-/// Adds the square of element i to lane i mod 8. If the target's vectors hold fewer than eight lanes, the elements are
-/// read several times, while they are in the first-level cache.
+/// Adds the square of element i to lane i mod 8. If a vector of the target has fewer than eight lanes, the loop reads
+/// the elements several times. They are then in the first-level cache.
 HWY_INLINE void add_squares(const float* values, std::size_t count, SumLanes& lanes) {
     const hn::CappedTag<double, kSumLanes> d;
     const hn::Rebind<float, decltype(d)> d_float;

@@ -21,7 +21,7 @@ namespace {
 struct Bounds {
     double from = 0.0;
     double to = std::numeric_limits<double>::infinity();
-    bool excludes_from = false;  ///< whether `from` itself is not allowed
+    bool excludes_from = false;  ///< if true, the value must be above `from`
     bool excludes_to = true;
 
     [[nodiscard]] bool contain(double value) const noexcept {
@@ -38,7 +38,7 @@ constexpr Bounds kNotNegative{};
 constexpr Bounds kFraction{.to = 1.0};
 constexpr Bounds kShare{.to = 1.0, .excludes_to = false};
 constexpr Bounds kPositive{.excludes_from = true};
-/// If all gradients of an element were 0, ε is its whole denominator. So ε must not become 0 in float32. The lower
+/// If all gradients of an element were 0, its step is divided by ε alone. So ε must not become 0 in float32. The lower
 /// bound is the smallest normal number of float32.
 constexpr Bounds kDenominator{.from = std::numeric_limits<float>::min()};
 

@@ -135,8 +135,8 @@ void DeviceReplicaTeam::drop_gradients() noexcept {
         }
         each.reduction = Handle();
     }
-    // Makes later work in the replicas' streams wait for the team's work, as far as this is still possible. If the call
-    // fails, the next call reports the error of the GPU again.
+    // Makes later work in the replicas' streams wait for the team's work. The result is ignored: if a GPU has failed, the
+    // next call reports its error again.
     static_cast<void>(rueda_device_team_join(team_.get()));
 }
 
@@ -145,7 +145,7 @@ void DeviceReplicaTeam::synchronize() {
     end_step();
     FirstError errors;
     // Backward passes produce the gradients from the last parameter to the first, so the reductions end in this order.
-    // The copies of a gradient overlap with the reductions of the gradients after it.
+    // While one gradient is copied to the replicas, the reductions of the next gradients can continue.
     for (std::size_t i = parameters(); i-- > 0;) {
         errors.attempt([&] {
             if (Handle& reduction = progress_[i].reduction; !reduction.empty()) {

@@ -97,7 +97,7 @@ void DividedReduction::complete_group(std::size_t gradient, int group) {
     }
 }
 
-/// Takes a piece of the gradient that has been open for the longest time, and adds it up. `lock` holds the mutex before
+/// Takes a piece of the first gradient in `open_`, and adds it up. `lock` holds the mutex before
 /// and after the call, but not during the additions.
 void DividedReduction::add_piece(std::unique_lock<std::mutex>& lock) {
     const std::size_t gradient = open_.front();

@@ -23,10 +23,10 @@ struct LocalDivision {
 };
 
 /// Adds up the gradients of the replicas: as a whole, in pieces, or first within groups of replicas. The summands are
-/// added in the order of the replicas' numbers (with groups: first within each group).
+/// added in the order of the replicas' numbers. With groups, the sums of the groups are then added in the groups' order.
 class DividedReduction final : public LocalReduction {
 public:
-    /// `replicas` must be at least 1, and must be the number of replicas of each gradient.
+    /// `replicas` is the number of replicas, at least 1. Each of `gradients` must have this number of addresses.
     DividedReduction(std::vector<Gradient> gradients, int replicas, const LocalDivision& division, Completed completed);
 
     void begin() override;

@@ -13,9 +13,9 @@ namespace rueda::training {
 Status agree_on_replicas(const Status& mine, int count, ProcessSet set) {
     const int members = set.size();
     const int position = set.rank();
-    // The first maximum says which member failed: it is the number of members minus the position of the lowest member
-    // that failed, or 0 if no member failed. The other two maxima give the largest and the smallest number of replicas
-    // of the members.
+    // The first maximum tells the lowest position of a member that failed, because a lower position gives a larger
+    // number. It is 0 if no member failed. The second maximum is the largest number of replicas of a member. The third
+    // one is minus the smallest number.
     std::array<std::int32_t, 3> numbers = {mine.is_ok() ? 0 : members - position, count, -count};
     allreduce("rueda.training.replicas.failed", TensorView(numbers), {.op = ReduceOp::max, .process_set = set});
     const auto [failed, most, negative_least] = numbers;

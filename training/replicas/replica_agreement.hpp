@@ -10,13 +10,13 @@
 
 namespace rueda::training {
 
-/// Returns success if `mine` is a success on all members of the set, and all have the same number of replicas, `count`.
-/// If a member failed, returns the failure of the lowest rank that failed; on other ranks its text begins with that
-/// rank. If the numbers of replicas differ, returns InvalidArgument. Collective. A success costs one allreduce of three
-/// numbers; the text of a failure is broadcast. Throws an error of these operations.
+/// All members of the set must call this function. Returns success if `mine` is a success on all members, and `count`
+/// (the number of replicas) is the same on all members. If members failed, returns the failure of the lowest rank among
+/// them. On the other ranks, the text begins with this rank. If the counts differ, returns InvalidArgument. A success
+/// costs one allreduce of three numbers. The text of a failure is broadcast. Throws the errors of these operations.
 [[nodiscard]] Status agree_on_replicas(const Status& mine, int count, ProcessSet set);
 
-/// Returns the failure that rank `root` sent, with this rank in its text. Internal if the bytes are no failure.
+/// Decodes the failure that rank `root` sent, and adds `root` to its text. Returns Internal if it is no failure.
 [[nodiscard]] Status failure_from(std::span<const std::uint8_t> bytes, int root);
 
 }  // namespace rueda::training

@@ -20,7 +20,7 @@ namespace {
 /// std::exception, so that a function that catches its own errors does not catch this object.
 struct ReplicaStopped {};
 
-/// The longest text of a failure for which no memory is left.
+/// The number of characters that are allocated in advance for the text of a failure, in case no memory is left.
 constexpr std::size_t kTextWithoutMemory = 200;
 
 /// Warns if the replicas take turns on too few cores. This happens with Open MPI: if a job has one or two processes,
@@ -185,7 +185,7 @@ bool ReplicaRuns::announce_the_rest() {
         } catch (const Aborted&) {
             return false;
         } catch (const std::exception& error) {
-            std::array<char, 500> text{};  // on the stack, because the reason may be that no memory is left
+            std::array<char, 500> text{};  // on the stack, because the memory may be used up
             fmt::format_to_n(text.data(), text.size() - 1,
                              "replicas: the reduction of the gradient of '{}' could not be started: {}", plan_.names[i],
                              error.what());
@@ -206,7 +206,7 @@ Status ReplicaRuns::agree(Work work) {
             return failure_;  // it came first
         }
         return agree_on_replicas(failure_, count_, plan_.process_set);
-    } catch (const Error& error) {  // for example, another process has died
+    } catch (const Error& error) {  // for example, because another process has died
         return failure_.is_ok() ? Status(error.code(), error.what()) : failure_;
     } catch (const std::exception& error) {
         return failure_.is_ok() ? Status(ErrorCode::internal, error.what()) : failure_;

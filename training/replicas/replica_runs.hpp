@@ -77,8 +77,8 @@ private:
     /// gradient. Does nothing if the reduction was already started. If this function throws, another call continues
     /// where this one has stopped. Called while no replica runs.
     virtual void announce_anyway(std::size_t parameter) = 0;
-    /// Drops the gradients of this step after a failure. Some reductions may not have been started: in a job of one
-    /// process, or after the end of the job.
+    /// Drops the gradients of this step after a failure. If the job has one process, or has ended, some reductions may
+    /// not have been started.
     virtual void drop_gradients() noexcept = 0;
 
     /// The work that the replicas do on their threads.

@@ -39,8 +39,8 @@ std::size_t RingReduction::first_of(std::size_t gradient, std::size_t piece) con
     return gradients_[gradient].count * piece / replicas_;
 }
 
-/// Allows the next hop of a piece if it is possible: the sum of the piece must have come to one replica, and this
-/// replica and the next one must have the gradient. The caller holds the mutex. Call this function after each event
+/// Allows the next hop of a piece if it is possible. Then the sum of the piece has come to a replica, and this replica
+/// and the next one have the gradient. The caller holds the mutex. Call this function after each event
 /// that can make the hop possible: the arrival of the gradient at one of the two replicas, or the hop before. Only the
 /// last of these events finds all conditions met, so each hop is allowed once.
 void RingReduction::allow_next_hop(std::size_t gradient, std::size_t piece) {

@@ -7,7 +7,7 @@ from rueda import training
 rueda.init()
 numbers = np.arange(100.0)
 
-# 31, rounded up to a multiple of the number of workers, so that all workers have equally many samples.
+# Rounds 31 up to a multiple of the number of workers, so that all workers have equally many samples.
 batch = training.plan_batch(31, indivisible="up")
 if rueda.rank() == 0:
     print(batch.summary)  # with 2 ranks: "batch: 32 samples over 2 workers, 16 on each (rounded up from 31)"

@@ -28,5 +28,5 @@ if __name__ == "__main__":  # the processes that make and receive batches import
                 assert (batch["image"][:, 0, 0, 0] == batch["label"]).all()
                 labels += int(batch["label"].sum())
             print(batches.summary())
-        total = rueda.allreduce(np.array([labels]), "labels", op=rueda.Sum)  # no rank closes its producer earlier
+        total = rueda.allreduce(np.array([labels]), "labels", op=rueda.Sum)  # also waits for all ranks
         assert total[0] == 16 * sum(range(24))

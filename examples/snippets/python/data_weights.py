@@ -19,7 +19,7 @@ for batch in pipeline:
     weights = batch["weight"]  # 1 for a sample, 0 for padding
     counted = int(weights.sum())
     mean = (weights * batch["x"]).sum() / max(counted, 1)
-    weight = rueda.data.average_weight(counted)  # all ranks call it in each step
+    weight = rueda.data.average_weight(counted)  # all ranks must call it in each step
     gradient = rueda.allreduce(np.array([weight * mean]), "gradient", op=rueda.Average)
     means.append(gradient[0])  # the mean over the samples of all ranks
 np.testing.assert_allclose(means, [3, 10, 16.5])  # of 0 to 6, 7 to 13 and 14 to 19

@@ -8,7 +8,7 @@ import rueda.data
 def batches_of(worker, rank, size):
     """Makes batches in a worker process: every rank's worker has its own part of 24 batches."""
     for number in range(rank * worker.count + worker.index, 24, size * worker.count):
-        image = worker.empty((16, 3, 32, 32))  # memory that the trainer will see: filling it saves a copy
+        image = worker.empty((16, 3, 32, 32))  # memory that the trainer also sees, so no copy is needed
         image[...] = number
         yield {"image": image, "label": np.full(16, number)}
 

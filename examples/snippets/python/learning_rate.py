@@ -21,8 +21,8 @@ for loss in (1.0, 0.5, 0.5, 0.5):
     plateau.observe(loss)
 assert plateau.factor == 0.5
 
-# The momentum of this trainer contains the rate, so it is corrected when the rate changes. The weight then takes the
-# same course as with the momentum of torch.optim.SGD, which does not contain the rate.
+# The velocity of this trainer sums gradients that are multiplied by the rate. So the velocity is corrected when the rate
+# changes. The weight then takes the same course as with torch.optim.SGD, which multiplies its velocity by the rate.
 weight, velocity = 1.0, 0.0
 usual_weight, usual_velocity = 1.0, 0.0
 for step in range(200):

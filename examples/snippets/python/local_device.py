@@ -5,6 +5,6 @@ import rueda
 rueda.init()
 try:
     device = f"cuda:{rueda.local_device()}"
-except rueda.Unsupported:  # this process may use no GPU
+except rueda.Unsupported:  # this process cannot use a GPU
     device = "cpu"
 print(f"local rank {rueda.local_rank()} uses {device}")

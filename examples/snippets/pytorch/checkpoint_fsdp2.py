@@ -50,7 +50,7 @@ manager.wait()
 rueda.barrier()  # rank 0 completes the checkpoint, and the other ranks wait for rank 0
 losses = [train(step) for step in range(5, 10)]
 
-# A later job does this, with any number of ranks.
+# A later job, with any number of ranks, restores the checkpoint like this.
 parts, others = divided()
 info = manager.restore_parts(parts)
 assert info is not None

@@ -7,7 +7,7 @@ torch.manual_seed(0)
 data = torch.randn(64, 8)
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-hvd.init()  # called late: from here on, the other ranks wait for a new rank
+hvd.init()  # called after the preparations, because the other ranks of the job wait for a new rank from here on
 optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
 sampler = hvd.elastic.ElasticSampler(data)
 

@@ -31,7 +31,7 @@ def batches():
 # The position in the files is a part of the state. A job that was killed continues in the middle of an epoch.
 state = {"optimizer": optimizer, "input": pipeline}
 backup = training.BackupAndRestore(30, folder / "run", model, state, every_steps=10)
-# `backup` comes first: it saves a checkpoint before the next batch is taken.
+# zip() must get `backup` first, so that a checkpoint is saved before the next batch is taken.
 for _step, batch in zip(backup, batches()):
     optimizer.zero_grad()
     errors = model(torch.from_numpy(batch["x"])[:, None] / 100) - torch.from_numpy(batch["y"])[:, None]

@@ -168,8 +168,8 @@ void abort_mpi() {
     reinterpret_cast<int (*)(void*, int)>(function)(world, 7);
 }
 
-/// Frees the memory of a tensor while the tensor's operation waits for the other ranks. If the operation ended before
-/// the memory was freed, does the rest of the step, and tries again in the next step.
+/// Frees the memory of a tensor while the tensor's operation waits for the other ranks. Sometimes the operation ends
+/// before the memory is freed. This function then finishes the step, and tries again in the next step.
 void free_pending_tensor() {
     constexpr std::size_t kBytes = kElements * sizeof(float);
     for (;;) {
