@@ -19,8 +19,8 @@ int main() {
     rueda::init();
     std::array<double, 1> slope = {0.0};
     std::array<std::int64_t, 1> step = {0};
-    // The arguments are all values that the training changes. When ranks have left or joined, all ranks get these values
-    // from rank 0.
+    // The arguments are all values that the training changes. When ranks have left or joined, all ranks get them from
+    // rank 0.
     rueda::training::Elastic elastic({{"slope", slope}, {"step", step}});
 
     elastic.run([&] {

@@ -30,8 +30,8 @@ std::string csv_field(const std::string& text) {
     return quoted + '"';
 }
 
-/// Returns the shortest text that has exactly this value. The text has a point or an exponent. Otherwise, a program that
-/// reads the file might believe that the column has integers.
+/// Returns the shortest text that has exactly this value. The text has a point or an exponent. Otherwise, a program
+/// that reads the file might believe that the column has integers.
 std::string csv_number(double value) {
     std::string text = fmt::format("{}", value);
     if (std::isfinite(value) && text.find_first_of(".e") == std::string::npos) {

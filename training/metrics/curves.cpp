@@ -55,7 +55,7 @@ std::vector<Tick> ticks(const Axis& axis) {
     step *= *std::find_if(factors.begin(), factors.end() - 1,
                           [&](double factor) { return step * factor * 6 >= axis.high - axis.low; });
     const double first = std::ceil(axis.low / step - 1e-9);
-    // There are usually at most about six ticks. If rounding gives a larger number, the limit of 20 keeps the loop short.
+    // There should be at most about six ticks. If rounding gives more ticks, the limit of 20 keeps the loop short.
     const int count = static_cast<int>(std::min(20.0, std::floor(axis.high / step + 1e-9) - first + 1));
     std::vector<Tick> all;
     for (int i = 0; i < count; ++i) {
@@ -94,7 +94,7 @@ Axis axis_for(const std::vector<double>& values, bool from_zero, double from, do
         return {0.0, 1.0, from, to};
     }
     low = from_zero ? std::min(low, 0.0) : low;
-    // The ends of an axis must differ by much more than the rounding of its values. Otherwise, its ticks would be equal.
+    // The ends of an axis must differ by much more than the rounding of its values. Otherwise, ticks would be equal.
     const double magnitude = std::max(std::abs(low), std::abs(high));
     const bool wide = high - low > std::max(1e-12 * magnitude, 1e-300);
     return {low, wide ? high : low + std::max(1.0, 1e-9 * magnitude), from, to};

@@ -135,8 +135,8 @@ void DeviceReplicaTeam::drop_gradients() noexcept {
         }
         each.reduction = Handle();
     }
-    // Makes later work in the replicas' streams wait for the team's work. The result is ignored: if a GPU has failed, the
-    // next call reports its error again.
+    // Makes later work in the replicas' streams wait for the team's work. The result is ignored: if a GPU has failed,
+    // the next call reports its error again.
     static_cast<void>(rueda_device_team_join(team_.get()));
 }
 

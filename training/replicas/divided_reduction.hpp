@@ -23,7 +23,7 @@ struct LocalDivision {
 };
 
 /// Adds up the gradients of the replicas: as a whole, in pieces, or first within groups of replicas. The summands are
-/// added in the order of the replicas' numbers. With groups, the sums of the groups are then added in the groups' order.
+/// added in the order of the replicas' numbers. With groups, the groups' sums are then added in the groups' order.
 class DividedReduction final : public LocalReduction {
 public:
     /// `replicas` is the number of replicas, at least 1. Each of `gradients` must have this number of addresses.

@@ -28,8 +28,8 @@ public:
     LocalReduction& operator=(const LocalReduction&) = delete;
     virtual ~LocalReduction() = default;
 
-    /// Begins a pass, in which each replica calls arrive() once for each gradient. Allocates no memory, because an error
-    /// here would end the run on this process only.
+    /// Begins a pass, in which each replica calls arrive() once for each gradient. Allocates no memory, because an
+    /// error here would end the run on this process only.
     virtual void begin() = 0;
     /// Says that replica `replica` has gradient `gradient`. Does not wait for other replicas, but may add up gradients
     /// and call the function `Completed`.
@@ -41,8 +41,8 @@ public:
     virtual void stop() = 0;
 };
 
-/// Adds up the elements [first, first + count) of all sources, from the first source to the last. Writes the sums to the
-/// same elements of `to`, which may be one of the sources.
+/// Adds up the elements [first, first + count) of all sources, from the first source to the last. Writes the sums to
+/// the same elements of `to`, which may be one of the sources.
 void add_up(std::span<float* const> sources, float* to, std::size_t first, std::size_t count);
 
 }  // namespace rueda::training

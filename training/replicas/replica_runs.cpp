@@ -20,7 +20,7 @@ namespace {
 /// std::exception, so that a function that catches its own errors does not catch this object.
 struct ReplicaStopped {};
 
-/// The number of characters that are allocated in advance for the text of a failure, in case no memory is left.
+/// The number of bytes that are allocated in advance for the text of a failure, in case no memory is left later.
 constexpr std::size_t kTextWithoutMemory = 200;
 
 /// Warns if the replicas take turns on too few cores. This happens with Open MPI: if a job has one or two processes,

@@ -149,8 +149,8 @@ void ReplicaTeam::copy_values(std::size_t parameter) {
 }
 
 /// Calls `action` for each parameter, on the threads of all replicas if there is enough to do. Which thread updates a
-/// parameter depends on timing. So all threads use the default floating-point environment here, even if the functions of
-/// the replicas have changed it on their threads.
+/// parameter depends on timing. So all threads use the default floating-point environment here, even if the functions
+/// of the replicas have changed it on their threads.
 void ReplicaTeam::for_each_parameter(const std::function<void(std::size_t)>& action) {
     if (count() == 1 || elements_ < kFewElements) {
         const base::DefaultFloatingPoint environment;
