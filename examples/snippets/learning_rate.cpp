@@ -27,9 +27,9 @@ int main() {
         plateau.observe(loss);
     }
 
-    // The velocity of this trainer sums gradients that are multiplied by the rate. So the velocity is corrected when the
-    // rate changes. The weight then takes the same course as with the usual momentum, which multiplies the velocity by
-    // the rate.
+    // The velocity of this trainer sums gradients that are multiplied by the rate. So the velocity is corrected when
+    // the rate changes. The weight then takes the same course as with the usual momentum, which multiplies the velocity
+    // by the rate.
     double weight = 1.0;
     double velocity = 0.0;
     double usual_weight = 1.0;
