@@ -199,7 +199,7 @@ struct RankCounters {
     std::atomic<std::uint64_t> batched;                      ///< the number of operations in those batches
     std::atomic<std::uint64_t> parts;                        ///< the number of recorded parts of executions
 
-    // Any thread may write the following counters. They change rarely.
+    // Any thread may write the following counters. All but `messages` change rarely.
     alignas(kCacheLine) std::atomic<std::uint64_t> failed;  ///< the number of operations that ended with an error
     std::atomic<std::uint64_t> steps;                       ///< the number of steps that the program has begun
     std::atomic<std::uint64_t> step_began_ticks;            ///< when the last step began; 0: there was none

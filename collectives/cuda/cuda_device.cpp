@@ -302,8 +302,8 @@ void Device::destroy(CudaEvent event) noexcept { static_cast<void>(api_.event_de
 /// Compares the device's clock with the host's clock. Records an event in a stream without other work, and reads the
 /// host's clock before and after it. cuEventElapsedTime() then measures later times of the device from this event, and
 /// returns milliseconds as a float. After a minute, the precision of the float is only 4 microseconds, so the clocks
-/// are compared again. If the device or the host is busy, the comparison may fail or be imprecise. The function then
-/// pauses before the next comparison, because each one can cost 20 ms of the thread that drives progress.
+/// are compared again. If the device or the host is busy, the comparison may fail or be imprecise. Then this function
+/// makes no other comparison for some time, because each one can cost 20 ms of the thread that drives progress.
 void Device::take_reference() {
     constexpr std::int64_t kValidNs = 60'000'000'000;
     constexpr std::int64_t kPreciseNs = 500'000;

@@ -141,7 +141,7 @@ void LauncherLine::set_members(std::vector<int> launch_ranks) {
     members_ = std::move(launch_ranks);
 }
 
-/// Callers of is_member(), heard_of_members(), of_launch() and read() hold the mutex. Only the constructor need not.
+/// The callers of the functions from is_member() to take_place() hold the mutex. Only the constructor need not.
 bool LauncherLine::is_member(int launch_rank) const {
     return members_.empty() || std::find(members_.begin(), members_.end(), launch_rank) != members_.end();
 }

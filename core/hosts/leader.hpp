@@ -94,7 +94,7 @@ private:
         std::string name;        // "" for an operation without a name
         std::uint64_t call = 0;  // the number that stall reports show for an operation without a name
         std::int64_t since_ns = 0;
-        // True if all ranks of this host have called join(). Only the root then knows the operation's metadata.
+        // True if all ranks of this host have joined. Only the root then knows the operation's metadata.
         bool nobody_here = false;
         std::vector<SiteOfRanks> sites = {};  // the source lines of this host's calls
     };

@@ -21,8 +21,12 @@ public:
 
     [[nodiscard]] std::size_t largest_payload() const override;
     [[nodiscard]] Result<bool> send(const Frame& frame, std::span<const std::byte> payload) override;
-    /// Like send(), for a message that its receiver may take at once (Frame::kAwaited). If it is small enough and the
-    /// ring is empty, it arrives together with the notification that there is a message.
+    /// The longest message that send_awaited() can put beside the ring's state.
+    static constexpr std::size_t kNearPayload = collectives::RingState::kNearBytes - sizeof(Frame);
+    static_assert(kNearPayload == 72);
+    /// Like send(), for a message that its receiver may take at once (Frame::kAwaited). If the message has at most
+    /// kNearPayload bytes and the ring is empty, the message is put beside the ring's state
+    /// (MessageRingState::near_bytes).
     [[nodiscard]] Result<bool> send_awaited(const Frame& frame, std::span<const std::byte> payload);
     void tell() override;
     [[nodiscard]] Result<std::optional<Received>> front() override;

@@ -67,7 +67,7 @@ MessageOperation& Messenger::list(MessageRequest&& request, Completion& completi
     return operations_.back();
 }
 
-/// The caller holds submit_mutex_, so messages are recorded one at a time.
+/// Writes a message to the flight recorder. Returns the number of its record.
 std::uint64_t Messenger::record(const MessageRequest& request) const {
     return recorder_.announce_message({.sends = request.sends,
                                        .dtype = static_cast<std::uint8_t>(request.dtype),

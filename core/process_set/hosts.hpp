@@ -17,8 +17,8 @@
 
 namespace rueda::core {
 
-/// Class Hosts uses this class for a process set on one host, and describes the functions. There is nothing to do for
-/// other hosts, because the ranks of the host append to the log themselves.
+/// Class Hosts uses this class for a process set on one host. Most of its functions do nothing, because the ranks
+/// append to the log themselves. See class Hosts for the functions.
 class OneHost {
 public:
     [[nodiscard]] collectives::Task* exchange_splits(CalledBatch& /*batch*/) const { return nullptr; }

@@ -34,7 +34,7 @@ namespace {
 /// Whether the setting RUEDA_GPU_PATH lets tensors on GPUs move through NCCL.
 bool allows_nccl(base::GpuPath path) { return path == base::GpuPath::automatic || path == base::GpuPath::nccl; }
 
-/// The host's name for messages; "" in a job on one host.
+/// The host's name for texts; "" in a job on one host.
 std::string name_of_host(const collectives::LocalGroup& group) {
     return group.host_count > 1 ? group.host_names[static_cast<std::size_t>(group.host_index)] : "";
 }

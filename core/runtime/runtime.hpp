@@ -256,7 +256,7 @@ private:
     /// arena is released. A thread that holds this mutex locks no other mutex.
     std::mutex metrics_mutex_;
     bool has_metrics_ = true;  // under metrics_mutex_
-    // Its threads use this Runtime. So leave_job() destroys the endpoint before it releases the memory.
+    // The endpoint's threads use this Runtime. So leave_job() destroys it before it releases the memory.
     std::unique_ptr<MetricsEndpoint> metrics_endpoint_;
     std::mutex busy_mutex_;
     std::vector<BusyScope> busy_;

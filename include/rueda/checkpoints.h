@@ -53,7 +53,7 @@ typedef struct rueda_snapshot {
 #define RUEDA_SNAPSHOT_INIT \
     { sizeof(rueda_snapshot), NULL, 0, NULL, 0, NULL, 0, NULL, 0.0, 0, RUEDA_LOWER_IS_BETTER, 3, 1 }
 
-/** Creates the folder and its missing parent folders, and flushes them to the disk. */
+/** Creates the folder and its missing parent folders. After success, they also survive a crash of the machine. */
 RUEDA_API int rueda_checkpoint_create_folder(const char* folder);
 /**
  * Writes a checkpoint into a folder of its own, flushes it to the disk, and removes checkpoints that are too old. The

@@ -487,7 +487,7 @@ RUEDA_API int rueda_alltoall_into(const char* name, const rueda_tensor* in, cons
  *
  * `reduce_op` in `options` must be RUEDA_SUM or RUEDA_AVERAGE, and the factors must be 1. The name is used like the
  * name of a group. The results belong to the handle (rueda_handle_output_of). Result 0 contains each position that at
- * least one rank has, in ascending order and without repetitions. The positions are int64 and have the form of
+ * least one rank has, in ascending order and without repetitions. A position is one int64 or k of them, as in
  * `indices`. Result 1 contains the values at these positions. Values of several ranks are added in rank order, 16-bit
  * floats in float32. Averages of integers divide the exact sum and truncate toward zero. The sums are computed when the
  * caller asks for a result for the first time. If shape or reduction differ between ranks, all ranks return

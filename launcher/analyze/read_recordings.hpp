@@ -14,8 +14,8 @@ namespace rueda::launcher {
 /// file, if a file is damaged, or if the files belong to different jobs.
 [[nodiscard]] Result<std::vector<base::Recording>> read_recordings(const std::string& folder);
 
-/// Checks that the recordings belong to one job: all of them give the same size of the job, no rank occurs twice, and
-/// the ranks began at about the same time.
+/// Checks that the recordings, of which there must be at least one, belong to one job: all of them give the same size
+/// of the job, the rank of the first recording does not occur again, and the ranks began at about the same time.
 [[nodiscard]] Status check_same_job(const std::vector<base::Recording>& recordings);
 
 }  // namespace rueda::launcher

@@ -4,13 +4,13 @@
 
 A message goes to a receive on the other rank that has the same tag and process set. Messages with the same sender,
 receiver, tag and set arrive in the order of the calls. ``peer`` is always a rank of the job, also for a process set. If
-the dtype or the number of elements differs, both ranks raise ``Mismatch``. If the other rank has died or shut down, the
-operation raises ``Aborted``.
+the dtype or the number of elements differs, both ranks raise ``Mismatch``, unless the send has already completed. If
+the other rank has died or shut down, the operation raises ``Aborted``.
 
 A send completes when the receiver has received the message. A send of up to 8 KiB may complete earlier: while the
-receiving rank waits for any operation, Rueda can store the message there until the receive is called. Two ranks may
-therefore both send a small message first and receive afterwards. To do this with larger messages, both ranks must use
-send_async().
+receiving rank waits for any operation, Rueda can store the message there until the receive is called. If the receive
+then does not fit, only the receiver raises ``Mismatch``, and the sender logs a line. Two ranks may both send a small
+message first and receive afterwards. To do this with larger messages, both ranks must use send_async().
 """
 
 from __future__ import annotations

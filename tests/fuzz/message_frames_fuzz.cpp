@@ -5,11 +5,13 @@
 // operations must end.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -96,19 +98,21 @@ public:
             frame.set &= 1;
             frame.dtype %= 16;
             frame.flags &= 3;
+            std::fill(std::begin(frame.reserved), std::end(frame.reserved), std::uint8_t{0});
         }
         const std::vector<std::byte> payload(length, std::byte{0x5A});
         if (length % 4 == 0) {
             frame.bytes = payload.size();
         }
-        static_cast<void>(liar_->send(frame, payload).is_ok());
+        const bool is_near = length % 8 == 0;
+        static_cast<void>((is_near ? liar_->send_awaited(frame, payload) : liar_->send(frame, payload)).is_ok());
         liar_->tell();
     }
     void break_ring(Input& input) {
         const collectives::MessageRegion region = arenas_[1]->message_region();
         const auto choice = input.take<std::uint8_t>();
         const auto count = input.take<std::uint64_t>();
-        switch (choice % 4) {
+        switch (choice % 5) {
             case 0:
                 region.state(1, 0).written.store(count);
                 break;
@@ -116,6 +120,9 @@ public:
                 region.state(0, 1).read.store(count);
                 break;
             case 2:
+                region.state(1, 0).near.store(count);
+                break;
+            case 3:
                 std::memcpy(region.bytes(1, 0) + choice / 4 * 64, &count, sizeof(count));
                 break;
             default:

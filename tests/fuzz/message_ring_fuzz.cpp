@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes a ring between two ranks, to which the other rank may write any values at any time. Every record that the
-// reader returns, and every free range that the writer returns, must be inside the ring.
+// reader returns, and every free range that the writer returns, must be inside the ring, or beside its state.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -50,7 +50,8 @@ void read(Input input) {
                 break;
             case 4: {
                 const auto value = input.take<std::uint64_t>();
-                std::memcpy(memory.get() + std::size_t{choice} / 4 * 16, &value, sizeof(value));
+                const std::size_t place = input.take<std::uint8_t>() % (kRingBytes / 16) * std::size_t{16};
+                std::memcpy(memory.get() + place, &value, sizeof(value));
                 break;
             }
             default: {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -126,6 +127,7 @@ public:
             frame.set &= 1;
             frame.dtype %= 16;
             frame.flags &= 3;
+            std::fill(std::begin(frame.reserved), std::end(frame.reserved), std::uint8_t{0});
         }
         const std::size_t payload = length * (choice >= 192 ? 300U : 1U);
         if (choice % 4 == 0) {

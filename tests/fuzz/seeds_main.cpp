@@ -491,12 +491,15 @@ void write_mpi_lengths(const Folder& folder) {
 void write_message_ring(const Folder& folder) {
     using collectives::MessageRingRecord;
     constexpr std::uint8_t written = 1;
-    constexpr std::uint8_t look = 3;
+    constexpr std::uint8_t near = 2;
+    constexpr std::uint8_t header = 4;
+    constexpr std::uint8_t look = 5;
     const auto record = [](int line, std::uint32_t bytes, std::uint32_t mark) {
-        const std::uint8_t at_line = static_cast<std::uint8_t>(line * 16 + 2);
-        const std::uint8_t lines = static_cast<std::uint8_t>(MessageRingRecord::lines_of(bytes) / 8);
-        return Seed().bytes(at_line).add(bytes).add(mark).bytes(written, lines);
+        const auto place = static_cast<std::uint8_t>(line * 4);
+        const auto lines = static_cast<std::uint8_t>(MessageRingRecord::lines_of(bytes) / 8);
+        return Seed().bytes(header).add(bytes).add(mark).bytes(place, written, lines);
     };
+    folder.write("near", Seed().bytes(near).add(MessageRingRecord::near_of(0, 40)).bytes(written, 8, look, look));
     const Seed first = record(0, 24, MessageRingRecord::kMessage);
     folder.write("records",
                  Seed().append(first).bytes(look).append(record(1, 0, MessageRingRecord::kMessage)).bytes(look, look));

@@ -69,8 +69,8 @@ inline constexpr std::size_t kMostRefusal = 256;
                                              std::uint32_t members);
 
 /// Decides from all members' offers how their tensors move. All members call this function with the same bytes, so all
-/// return the same result, and an error has the same text. `ranks` are the members' ranks in the job, for messages.
-/// Without `ranks`, messages contain the members' numbers. Returns an error if the members' settings differ, or if the
+/// return the same result, and an error has the same text. `ranks` are the members' ranks in the job, for texts.
+/// Without `ranks`, the texts contain the members' numbers. Returns an error if the members' settings differ, or if the
 /// setting allows only NCCL and NCCL cannot connect the members.
 [[nodiscard]] Result<Decision> decide(std::span<const DeviceCommunicator::Offer> offers,
                                       std::span<const std::int32_t> ranks = {});

@@ -53,6 +53,7 @@ public:
 
 private:
     static constexpr std::uint64_t kPage = 4096;  // whole pages, so that no two rings share a page
+    static_assert(sizeof(RingState) <= kPage && sizeof(RingState) == 3 * base::kCacheLine);
 
     [[nodiscard]] static constexpr std::uint64_t doors_bytes(std::uint32_t members) {
         return (base::kCacheLine + members * sizeof(MessageDoor) + kPage - 1) / kPage * kPage;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +21,9 @@ namespace rueda::collectives {
 /// The state that the writer and the reader of a ring share, without the bytes of the records.
 template <class Atomics>
 struct MessageRingState {
-    /// The largest record in `near_bytes`: 48 bytes beside `written`, and another cache line.
+    /// The size of `near_bytes`: 48 bytes in the cache line of `written`, and the next cache line.
     static constexpr std::size_t kNearBytes = 2 * base::kCacheLine - 2 * sizeof(std::uint64_t);
+    static_assert(kNearBytes <= 0xff);  // MessageRingRecord::near_of() has 8 bits for the length
 
     /// How many bytes were written and read since the ring was created. Both numbers only grow. They are in different
     /// cache lines.
@@ -30,8 +32,9 @@ struct MessageRingState {
     /// times 256, plus the record's length in bytes; 0 if there was no such record. Accesses are relaxed, because
     /// `written` orders them.
     typename Atomics::template Atomic<std::uint64_t> near{0};
-    /// A record that is here, and not in the ring. It takes the same space in the ring, which stays unused. The reader
-    /// gets such a record together with `written`, so it need not fetch another cache line.
+    /// A record that is here, and not in the ring. It takes the same space in the ring, which stays unused. A record of
+    /// up to 48 bytes is in the cache line of `written`, which the reader loads anyway. A longer record is in this
+    /// cache line and the next one, so the reader loads one cache line less than from the ring.
     std::byte near_bytes[kNearBytes]{};
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> read{0};
     /// 1 if the writer waits for space. The reader checks this word after each read, so the word shares a cache line
@@ -97,6 +100,7 @@ public:
                 state_->starved.store(0, std::memory_order_relaxed);
             }
         }
+        near_ = 0;
         if (filler != 0) {
             mark(position_, filler, MessageRingRecord::kFiller);
         }
@@ -105,8 +109,9 @@ public:
         end_ = reserved_ + needed;
         return memory_ + reserved_ % bytes_ + MessageRingRecord::kHeaderBytes;
     }
-    /// Like reserve(), but reserves MessageRingState::near_bytes. Returns null if the record is empty, does not fit
-    /// there, or if the reader has not read everything that was written before. The caller then calls reserve().
+    /// Like reserve(), but reserves MessageRingState::near_bytes. Returns null if the record is empty or does not fit
+    /// there, if it would pass the end of the ring, or if the reader has not read everything that was written before.
+    /// The caller then calls reserve(). Fails like reserve().
     [[nodiscard]] Result<std::byte*> reserve_near(std::uint64_t bytes) {
         const std::uint64_t needed = MessageRingRecord::lines_of(bytes);
         if (bytes == 0 || bytes > MessageRingState<Atomics>::kNearBytes || needed > bytes_ - position_ % bytes_) {
@@ -116,15 +121,17 @@ public:
         if (read_ != position_) {
             return static_cast<std::byte*>(nullptr);
         }
-        // relaxed: a reader that sees `written` of the next publish() sees this value, too. A reader that does not, has
-        // nothing to read.
-        state_->near.store(MessageRingRecord::near_of(position_, bytes), std::memory_order_relaxed);
+        near_ = MessageRingRecord::near_of(position_, bytes);
         end_ = position_ + needed;
         return state_->near_bytes;
     }
     /// Shows the reader the record that the last reserve() or reserve_near() returned.
     void publish() {
         position_ = end_;
+        if (near_ != 0) {
+            // relaxed: a reader that loads the new value of `written` below sees this value, too
+            state_->near.store(near_, std::memory_order_relaxed);
+        }
         // MessageRingReader::front() loads this value and then sees the record's bytes. The store is seq_cst, so that
         // no reader misses the record: a reader that is about to sleep first announces its sleep, then loads this value
         // once more (base::Attention).
@@ -155,6 +162,7 @@ private:
     std::uint64_t position_ = 0;
     std::uint64_t reserved_ = 0;
     std::uint64_t end_ = 0;
+    std::uint64_t near_ = 0;  ///< MessageRingState::near for the reserved record; 0 if this record is in the ring
     std::uint64_t read_ = 0;  ///< the reader's position when the writer last loaded it
 };
 
@@ -174,13 +182,21 @@ public:
                 if (written_ == position_) {
                     return std::optional<std::span<const std::byte>>();
                 }
+                // A record is beside the state only if the ring was empty before it. So it can only be the first record
+                // after a load of `written`. The load above, which synchronizes with publish(), comes before this one.
+                near_ = state_->near.load(std::memory_order_relaxed);
             }
-            const std::uint64_t near = state_->near.load(std::memory_order_relaxed);
-            const std::uint64_t near_length = near & 0xff;
-            if (near_length != 0 && MessageRingRecord::near_of(position_, near_length) == near) {
-                return front_near(near_length);
+            const std::uint64_t there = written_ - position_;
+            if (there > bytes_ || written_ % base::kCacheLine != 0) {
+                return failure(ErrorCode::internal,
+                               "a ring of messages of {} bytes was written up to {}, and read up to {}", bytes_,
+                               written_, position_);
             }
             const std::uint64_t at = position_ % bytes_;
+            const std::uint64_t near_length = near_ & 0xff;
+            if (near_length != 0 && MessageRingRecord::near_of(position_, near_length) == near_) {
+                return front_near(near_length, std::min(there, bytes_ - at));
+            }
             std::uint32_t header[2];
             std::memcpy(header, memory_ + at, sizeof(header));
             // The other process could change the header in shared memory after the check below. The fence keeps the
@@ -189,9 +205,7 @@ public:
             const std::uint64_t room = bytes_ - at;
             const bool filler = header[1] == MessageRingRecord::kFiller;
             const std::uint64_t taken = filler ? header[0] : MessageRingRecord::lines_of(header[0]);
-            const std::uint64_t there = written_ - position_;
-            if ((filler ? taken != room : header[1] != MessageRingRecord::kMessage) || taken > room || taken > there ||
-                there > bytes_ || written_ % base::kCacheLine != 0) {
+            if ((filler ? taken != room : header[1] != MessageRingRecord::kMessage) || taken > room || taken > there) {
                 return failure(ErrorCode::internal,
                                "a ring of messages has a record of {} bytes, of kind {}, at {} of {}", header[0],
                                header[1], position_, written_);
@@ -219,9 +233,10 @@ public:
     }
 
 private:
-    Result<std::optional<std::span<const std::byte>>> front_near(std::uint64_t length) {
+    /// `room` is the number of published bytes up to the end of the ring.
+    Result<std::optional<std::span<const std::byte>>> front_near(std::uint64_t length, std::uint64_t room) {
         const std::uint64_t taken = MessageRingRecord::lines_of(length);
-        if (length > MessageRingState<Atomics>::kNearBytes || taken > written_ - position_) {
+        if (length > MessageRingState<Atomics>::kNearBytes || taken > room) {
             return failure(ErrorCode::internal,
                            "a ring of messages has a record of {} bytes beside its state, at {} of {}", length,
                            position_, written_);
@@ -236,6 +251,7 @@ private:
     std::uint64_t position_ = 0;
     std::uint64_t end_ = 0;
     std::uint64_t written_ = 0;  ///< the writer's position when the reader last loaded it
+    std::uint64_t near_ = 0;     ///< MessageRingState::near when the reader last loaded it
 };
 
 /// Shows a rank which members of its host have written messages to it since it last checked. Each member has one bit.

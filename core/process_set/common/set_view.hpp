@@ -25,7 +25,7 @@ struct SetView {
     [[nodiscard]] const NegotiationExtent& extent() const { return memory.extent(); }
     /// This rank's number in the job.
     [[nodiscard]] std::int32_t own_job_rank() const { return identity.ranks[set_rank]; }
-    /// The number that a member on this host has in the job. Messages use this number.
+    /// The number that a member on this host has in the job, for texts.
     [[nodiscard]] std::int32_t job_rank_of(std::uint32_t member) const {
         return arena.blocks().of(member).global_rank.load(std::memory_order_relaxed);
     }

@@ -118,9 +118,10 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members of the group must wait until the log has called `count`, the operation that announces their
-/// number. They must wait if `count` has no slot yet. Otherwise the members could take all slots, and no rank would
-/// learn how many members the other ranks have. All ranks decide in the same way. On one host, either all ranks have a
-/// slot for `count`, or no rank has one. On several hosts, the job ends if no slot is free.
+/// number. They must wait if `count` has no slot yet. If it never gets a slot, no rank learns how many members the
+/// other ranks have, so members that only some ranks have announced would never end. All ranks decide in the same way.
+/// On one host, either all ranks have a slot for `count`, or no rank has one. On several hosts, the job ends if no slot
+/// is free.
 bool Groups::holds_members_of(const TensorEntry& count) const {
     return holds_members() && count.slot == kNoSlot && count.pending.load(std::memory_order_relaxed);
 }

@@ -85,6 +85,14 @@ TEST_CASE("a frame that cannot come ends the job with the reason", "[threads]") 
     lie({frame(FrameKind::withdrawn, 3)}, 0, "withdraws message 3; it has sent 0");
 }
 
+TEST_CASE("a frame whose unused bytes are not 0 is refused", "[unit]") {
+    for (std::size_t i = 0; i < sizeof(Frame::reserved); ++i) {
+        Frame made = frame(FrameKind::whole, 1, 8);
+        made.reserved[i] = 1;
+        CHECK_FALSE(is_plausible(made, 8));
+    }
+}
+
 TEST_CASE("a number of a message that was never sent ends the job with the reason", "[threads]") {
     const RanksResult result = run_clients(2, test_config(), [](RankContext& context, RuntimeClient& client) {
         std::array<int, 1> value{};
