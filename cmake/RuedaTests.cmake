@@ -85,8 +85,9 @@ function(rueda_test name)
 endfunction()
 
 # rueda_tests_by_file(name TARGET program TAG tag FILES files… [OPTIONS options of rueda_test…])
-# Adds a test name.<file> for each source file of a Catch2 program. This test runs the cases of the file that have the
-# tag. So CTest can run several files at the same time. Without LABELS in OPTIONS, the tag is the label.
+# Adds a test name.<file> for each source file of a Catch2 program. This test runs those cases of its file that have the
+# tag. CTest can therefore run the cases of several files at the same time. Without LABELS in OPTIONS, the tag is the
+# label.
 function(rueda_tests_by_file name)
   cmake_parse_arguments(BY_FILE "" "TARGET;TAG" "FILES;OPTIONS" ${ARGN})
   set(options ${BY_FILE_OPTIONS})
@@ -132,9 +133,9 @@ function(rueda_mpi_environment result)
   set(${result} "${variables}" PARENT_SCOPE)
 endfunction()
 
-# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [SECONDS seconds] [TIMEOUT seconds] [DEFAULT 2]) adds a test
-# name.np<N> for each number of ranks, with the launcher of the plugin's MPI. Without the plugin it adds no test. All
-# tests are FULL except those for the numbers in DEFAULT.
+# rueda_mpi_test(name NP 1 2 4 COMMAND program arguments… [SECONDS seconds] [TIMEOUT seconds] [DEFAULT 2])
+# Adds a test name.np<N> for each number of ranks in NP. The launcher of the plugin's MPI starts the ranks. Without the
+# plugin, this function adds no test. All tests are FULL, except those for the numbers of ranks in DEFAULT.
 function(rueda_mpi_test name)
   if(NOT TARGET rueda_mpi OR NOT MPIEXEC_EXECUTABLE)
     return()

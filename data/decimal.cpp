@@ -104,9 +104,9 @@ const char* read_slowly(const char* place, const char* end, const DecimalParts& 
     return nullptr;
 }
 
-/// Whether exact_product() gives the nearest float64 (Clinger 1990): the digits and the power of ten must be exact in
-/// float64, so that one multiplication or division rounds only once. The result is false if the number has too many
-/// digits or too large an exponent.
+/// Returns whether exact_product() gives the nearest float64 (Clinger 1990). For this, float64 must represent the
+/// digits and the power of ten exactly, so that only the multiplication or division rounds. The result is false if the
+/// number has too many digits or too large an exponent.
 bool is_exact(const DecimalParts& parts) noexcept {
     return parts.count <= 19 && parts.digits <= (std::uint64_t{1} << 53) && parts.exponent >= -22 &&
            parts.exponent <= 22;

@@ -15,9 +15,10 @@
 namespace rueda::ops {
 namespace {
 
-/// A node of the tree counts as zero if its squared norm is below this fraction (5.7e-14) of the largest squared norm
-/// that a sum of the node's inputs could have. The fraction is above the rounding errors: if inputs cancel each other,
-/// the computed squared norm of the result has an error of about 1e-15 times the inputs' squared norms.
+/// A node of the tree counts as zero if its squared norm is below this fraction (5.7e-14) of a limit: the largest
+/// squared norm that a sum of the node's inputs could have. The fraction is larger than the rounding errors. If inputs
+/// cancel each other, the computed squared norm of the result has an error of about 1e-15 times the inputs' squared
+/// norms.
 constexpr double kVanishes = 0x1p-44;
 
 /// Computes how the sources are combined in a tree of pairs. It does not read the sources themselves, but only the

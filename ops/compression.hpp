@@ -24,8 +24,8 @@ struct Compressed {
 inline constexpr std::size_t kCompressedBytes = 2;
 
 // compress(), expand() and reduce_compressed() process `count` elements. Pointers need only the alignment of a byte.
-// The floating-point environment must be the default one. A destination may be identical to a source of the same type,
-// but must not overlap a source in another way. Threads: any thread may call these functions.
+// The floating-point environment must be the default one. A destination may be identical to a source of the same type.
+// Apart from this, it must not overlap a source. Threads: any thread may call these functions.
 
 void compress(const Compressed& way, const std::byte* elements, std::byte* halves, std::size_t count);
 

@@ -18,7 +18,7 @@ namespace rueda::ops {
 /// Returns the number of words for one element: 1 or 2.
 [[nodiscard]] std::size_t words_of(DType dtype);
 
-/// Converts `elements` to words. Each element is first multiplied by prescale, in the same way as in reduce().
+/// Converts `elements` to words (see needs_words()). Each element is first multiplied by prescale, as in reduce().
 void to_words(const Reduction& reduction, const std::byte* elements, std::byte* words, std::size_t count);
 
 /// Computes the result from the sums of the words, with the division and postscale. The bits are the same as those of

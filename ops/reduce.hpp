@@ -73,7 +73,7 @@ enum class Store {
 /// Reduces `count` elements. There must be at least one source and one destination, and is_defined(reduction) must be
 /// true.
 ///
-/// A destination may be identical to a source (in place), but must not overlap a source in another way. Destinations
+/// A destination may be identical to a source (in place). Apart from this, it must not overlap a source. Destinations
 /// must not overlap each other. Pointers need only the alignment of a byte. The function never reads or writes outside
 /// [0, count). The floating-point environment must be the default one (base::DefaultFloatingPoint).
 ///
@@ -81,7 +81,8 @@ enum class Store {
 void reduce(const Reduction& reduction, std::span<const std::byte* const> sources,
             std::span<std::byte* const> destinations, std::size_t count, Store store = Store::cached);
 
-/// Copies `bytes` bytes from `source` to `destination`. The two may be identical, but must not overlap in another way.
+/// Copies `bytes` bytes from `source` to `destination`. The two may be identical; apart from this, they must not
+/// overlap.
 void copy(std::byte* destination, const std::byte* source, std::size_t bytes, Store store = Store::cached);
 
 /// Returns the name of the SIMD target in use, for log lines and benchmark reports. For example, "AVX3" means AVX-512.

@@ -193,9 +193,10 @@ void run_sum_of(const Pass& pass, double before, double after) {
     }
 }
 
-/// Selects a kernel for the number of sources. If the number is known at compile time, sums of data in the caches are
-/// 1.5 times as fast for 2 to 4 sources, but not for 8 (Zen 4, 2026-11-21, benchmarks/ops_bench). Each known number
-/// adds code for each SIMD target, so only float32 has kernels for 3 and for 4 sources.
+/// Selects a kernel for the number of sources. Some kernels have a number that is known at compile time. With data in
+/// the caches, this makes sums of 2 to 4 sources 1.5 times as fast, but not sums of 8 sources (Zen 4, 2026-11-21,
+/// benchmarks/ops_bench). Each known number adds code for each SIMD target, so only float32 has kernels for 3 and for 4
+/// sources.
 template <class Element, Scaling kScaling>
 void run_sum(const Pass& pass, double before, double after) {
     if (pass.source_count == 2) {

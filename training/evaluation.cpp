@@ -16,7 +16,7 @@
 namespace rueda::training {
 namespace {
 
-__extension__ using Wide = unsigned __int128;  // for the number of pairs of samples, which may be more than 2^64
+__extension__ using Wide = unsigned __int128;  // holds the number of pairs of samples, which may be more than 2^64
 
 constexpr int kLimbBits = 32;
 constexpr std::int64_t kLimbMask = (std::int64_t{1} << kLimbBits) - 1;

@@ -126,7 +126,7 @@ std::vector<Nvml::Device> Nvml::devices() const {
         for (unsigned index = 0; index < std::min(count, kMostGpus); ++index) {
             Device device;
             device.index = index;
-            // This call fails for a GPU that this user may not use, so the result does not contain such GPUs.
+            // device_by_index() fails for a GPU that this user may not use, so the result does not contain such GPUs.
             if (functions_->device_by_index(index, &device.handle) == kNvmlSuccess) {
                 found.push_back(device);
             }

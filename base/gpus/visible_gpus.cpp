@@ -58,7 +58,7 @@ std::optional<VisibleEntry> valid_entry(std::string_view text, const std::vector
     if (text.starts_with(kGpu)) {
         return entry_of_uuid(text, machine);
     }
-    // this code does not know which instances exist, so it accepts every name of an instance
+    // This code does not know which MIG instances exist, so it accepts every text that looks like the name of one.
     if (text.starts_with(kMig)) {
         return text.size() > kMig.size() && !machine.empty()
                    ? std::optional(VisibleEntry{std::string(text), std::string(text)})

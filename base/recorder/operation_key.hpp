@@ -36,8 +36,8 @@ struct OperationKey {
         /// the position of the operation's batch in the log (the process set's list of batches). It is the same on all
         /// ranks, but is known only after the batch was added to the log.
         batch,
-        /// the generation: the operation's number among the operations of its slot. (A slot is a number that stands for
-        /// the name.) A rank that uses the name for the first time does not know the slot yet.
+        /// the generation: the number that the operation has among the operations of its slot. A slot is a number that
+        /// stands for a name. A rank that uses a name for the first time does not know the name's slot yet.
         generation,
         /// the operation's number among the operations of its rank. It differs between ranks that start their
         /// operations in different orders.

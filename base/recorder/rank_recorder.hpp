@@ -97,9 +97,9 @@ struct alignas(kCacheLine) OperationRecord {
     /// step, this word is the number of the step. For a send or a receive, see MessageEnd.
     std::atomic<std::uint64_t> ordinal;
     /// The lower half is the number of the name in `RankRecorder::names`. The upper half contains the low bits of the
-    /// generation (the operation's number among those of the name's slot); 0 means that the slot was not known yet. For
-    /// an operation without a name, the upper half contains the number of the call. For a send or a receive, this word
-    /// is the process set.
+    /// generation, or 0 if the name's slot was not known yet. (The generation is the operation's number among the
+    /// operations of this slot.) For an operation without a name, the upper half contains the number of the call. For a
+    /// send or a receive, this word is the process set.
     std::atomic<std::uint64_t> name;
     std::atomic<std::uint64_t> size;   ///< bits 0–47: bytes; 48–55: DType; 56–63: ReduceOp
     std::atomic<std::uint64_t> state;  ///< see RecordState
@@ -137,7 +137,7 @@ enum class PartKind : std::uint8_t {
     network,         ///< the rank sent data to other hosts, or received data from them
     wait,            ///< the rank waited for another rank of this host
     wait_for_hosts,  ///< the rank waited for other hosts
-    rest,            ///< this record stands for all parts after the first 16
+    rest,            ///< this record stands for the 17th part and all later parts
     /// A GPU did the work of a batch. `peer` is the RecordKind of the operations, and `tag` is a GpuPart.
     gpu,
     wait_for_gpu,  ///< the rank waited for its GPU, or for NCCL
@@ -231,7 +231,7 @@ struct alignas(4096) RankRecorder {
     /// both numbers to convert ticks to nanoseconds.
     std::atomic<std::uint64_t> begin_ticks;
     std::atomic<std::int64_t> begin_ns;     ///< CLOCK_MONOTONIC
-    std::atomic<std::int64_t> realtime_ns;  ///< the same moment in CLOCK_REALTIME
+    std::atomic<std::int64_t> realtime_ns;  ///< CLOCK_REALTIME, at the same time as `begin_ns`
 
     std::atomic<std::uint64_t> names_written;  ///< the number of the name that was written last
     std::atomic<std::uint64_t> sets_written;   ///< how many sets were recorded in total; only the newest are kept

@@ -10,7 +10,7 @@ namespace rueda::base {
 
 namespace {
 
-/// Returns the moment when the rank began to record. If the moment in the recorder is impossible, returns `now`.
+/// Returns the time when the rank began to record. Returns `now` if the recorder contains an impossible time.
 ClockPair beginning(const RankRecorder& recorder, ClockPair now) {
     const ClockPair begin{recorder.begin_ticks.load(std::memory_order_acquire),
                           recorder.begin_ns.load(std::memory_order_acquire)};

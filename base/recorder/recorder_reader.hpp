@@ -29,8 +29,9 @@ struct RecordedOperation {
     std::string name;           ///< empty if the operation has no name, or if its name was overwritten
     std::uint32_t name_hash = 0;
     bool has_name_record = false;  ///< whether `set_id` and `name` are known
-    /// The low bits of the generation (the operation's number among those of the name's slot); 0: the slot was not
-    /// known. For an operation without a name: the low bits of the number of the call.
+    /// For an operation with a name: the low bits of the generation, which is the operation's number among the
+    /// operations of the name's slot; 0 if the slot was not known. For an operation without a name: the low bits of the
+    /// number of the call.
     std::uint32_t generation = 0;
     /// For a send or a receive: the other rank, and the tag. For a part of an execution: the rank that was awaited,
     /// and, in place of the tag, the number of the task's steps in this part. These records have no name, no ordinal

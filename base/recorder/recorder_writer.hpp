@@ -68,7 +68,7 @@ public:
         return recorder_ == nullptr ||
                (name != 0 && name + RankRecorder::kNames > recorder_->names_written.load(std::memory_order_relaxed));
     }
-    /// Writes a name and returns its number. Returns 0 if another thread is writing a name at this moment.
+    /// Writes a name and returns its number. Returns 0 if another thread is writing a name at the same time.
     [[nodiscard]] std::uint64_t note_name(std::int32_t set_id, std::string_view name) const;
 
     struct Announced {
@@ -129,9 +129,10 @@ public:
         }
     }
     /// Records that a GPU has done the work of an operation, or that the operation failed after its launch. If the
-    /// operation succeeded, its recorded end stays the time of the launch. The time when the GPU was done would make
-    /// operations of one name overlap in a timeline, because the program launches the next operation before the GPU has
-    /// done the last one. A timeline shows the GPU's work in a row of its own.
+    /// operation succeeded, its recorded end stays the time of the launch, and does not become the time when the GPU
+    /// was done. A program launches an operation before the GPU has done the previous operation of the same name. With
+    /// the GPU's times, these operations would overlap in a timeline. A timeline shows the GPU's work in a row of its
+    /// own.
     void end_launched(std::uint64_t number, ErrorCode code) const {
         if (OperationRecord* const record = find(number); record != nullptr) {
             const bool keeps_time = code == ErrorCode::ok;

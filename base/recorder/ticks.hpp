@@ -23,7 +23,7 @@ namespace rueda::base {
 #endif
 }
 
-/// One moment, as ticks and as nanoseconds.
+/// A point in time, as ticks and as nanoseconds.
 struct ClockPair {
     std::uint64_t ticks = 0;
     std::int64_t ns = 0;  ///< CLOCK_MONOTONIC

@@ -123,8 +123,8 @@ struct Config {
     std::uint32_t cells_per_rank = 4;  ///< how many chunks of one rank can be in shared memory at the same time; at
                                        ///< least 2
     double liveness_seconds = 0.2;     ///< interval at which a rank checks whether other ranks are alive
-    double abort_grace_seconds = 0.3;  ///< after an abort, an operation waits this long for ranks that may still write
-                                       ///< to its memory
+    double abort_grace_seconds = 0.3;  ///< how long an operation waits, after an abort, for ranks that may still write
+                                       ///< to the operation's memory
 
     /// Notes for the user about the settings, one line each. They name misspelt variables, and Horovod variables
     /// without a meaning in Rueda. The caller logs them as warnings.

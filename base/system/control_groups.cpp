@@ -16,7 +16,7 @@ struct Mount {
     std::string root;   ///< the part of the mounted file system that is visible at the mount point
     std::string point;  ///< the mount point: the folder where the file system is mounted
     std::string_view type;
-    std::string_view super_options;  ///< only in version 1 of control groups: the names of the controllers
+    std::string_view super_options;  ///< for version 1 of control groups: the names of the controllers
 };
 
 /// Decodes a path of mountinfo, in which the kernel writes a blank, tab, newline or backslash as an octal number, for

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> read_number(const FileReader& read, const std::stri
     return parse_integer<std::uint64_t>(read_word(read, path).value_or(""));
 }
 
-/// The names of the files that one version of control groups uses for memory.
+/// The names of the memory files of one version of control groups, and the names of keys in its file memory.stat.
 struct MemoryFiles {
     const char* limit;
     const char* usage;

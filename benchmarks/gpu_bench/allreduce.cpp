@@ -33,7 +33,7 @@ struct Tensor {
     }
 };
 
-/// A way to average the tensor. run() ends when the result is on the GPU. If run() of a candidate ends earlier, the
+/// A method to average the tensor. run() ends when the result is on the GPU. If a candidate's run() ends earlier, the
 /// comment of this candidate says so.
 class Candidate {
 public:

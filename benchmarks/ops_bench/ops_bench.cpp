@@ -153,7 +153,7 @@ void register_all() {
     }
     register_reduce("reduce/2to2/bool/max", {{.dtype = DType::boolean, .op = ReduceOp::max}, 2, 2, Store::cached, 0},
                     32 * kKiB, 32 * kKiB);
-    // These sizes show the latency of small calls.
+    // The following reductions are so small that they show the latency of a call.
     for (const std::size_t n : {2u, 8u}) {
         register_reduce(fmt::format("latency/{0}to1/float32/average", n), {average, n, 1, Store::cached, 0}, 4, 256);
     }

@@ -12,9 +12,10 @@ the last batch. Before the measurement, tf.data reads and parses one batch, so t
 include the building of its graph. The table has the medians of the rounds. Needs TensorFlow
 (benchmarks/compare/compare --install tensorflow).
 
-With --disk FOLDER, the files are made in FOLDER. They are read in three ways, which take turns: by O_DIRECT in blocks
-of 1 MiB, which shows the rate of the disk; by Rueda, after the system has dropped the file's pages from its cache; and
-by Rueda, from this cache. The rates are bytes per second of elapsed time, on one core. TensorFlow is not needed.
+With --disk FOLDER, the files are made in FOLDER. Three readers take turns. The first one reads by O_DIRECT in blocks of
+1 MiB, which shows the rate of the disk. The second one is Rueda, after the system has dropped the file's pages from its
+page cache. The third one is Rueda, which reads from the page cache. The rates are bytes per second of elapsed time, on
+one core. TensorFlow is not needed.
 """
 
 import argparse
@@ -167,7 +168,8 @@ def measure_disk(arguments, folder: pathlib.Path, kind: str) -> None:
     path = str(folder / FILES[kind])
     command = [arguments.program, "read", kind, path]
     core = min(os.sched_getaffinity(0))
-    write_back(path)  # otherwise the first direct read would wait for this
+    # The first direct read must not wait until the file is on the disk.
+    write_back(path)
     readers = {
         "the disk (O_DIRECT)": lambda: read_directly(path, core),
         "Rueda, pages dropped": lambda: read_cold(command, core),

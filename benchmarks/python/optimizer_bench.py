@@ -38,7 +38,7 @@ def seconds_of_torch(optimizer_class, options, size, **implementation) -> float 
         optimizer = optimizer_class([parameter], lr=1e-4, **options, **implementation)
         optimizer.step()
     except (RuntimeError, TypeError):
-        return None  # this version of PyTorch does not have the implementation for the CPU
+        return None  # this version of PyTorch does not have this implementation of the optimizer for the CPU
     count, begin = 0, time.process_time()
     while (elapsed := time.process_time() - begin) < SECONDS:
         optimizer.step()

@@ -6,9 +6,9 @@
     PYTHONPATH=build/release/python python benchmarks/python/order_bench.py --folder big [--rounds N]
 
 Each arrangement runs in a new process that may use one core. The arrangements take turns, in several rounds. The time is the
-processor time of all threads for one epoch. The first epoch is not counted if there are several. The program checks
-that all arrangements deliver the same sum of the values. (A rank of a job with two ranks delivers about half of it.)
-The table has the medians of the rounds.
+processor time of all threads for one epoch. If there are several epochs, the first one is not counted. The program
+checks that all arrangements deliver the same sum of the values. (A rank of a job with two ranks delivers about half of
+this sum.) The table has the medians of the rounds.
 """
 
 from __future__ import annotations

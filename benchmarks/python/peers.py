@@ -13,9 +13,9 @@ INSTALL = "benchmarks/compare/compare --install"
 
 
 def python_of(peer: str, package: str | None = None) -> str | None:
-    """Returns the Python into which ``compare --install PEER`` has installed the library. If there is none, but the
-    Python that runs this program has the package, returns this Python. (The package usually has the name of the peer.)
-    Otherwise returns None."""
+    """Returns the Python into which ``compare --install PEER`` has installed the library. If no such Python exists,
+    returns the Python that runs this program, or None if this Python does not have the package. The package usually has
+    the name of the peer."""
     if (INSTALLED / peer / "installed").exists():  # `compare` creates this file last, if nothing failed
         return str(INSTALLED / peer / "bin" / "python")
     return sys.executable if importlib.util.find_spec(package or peer) else None

@@ -74,7 +74,7 @@ def single_operations(samples: int) -> dict[str, float]:
         "rueda_allreduce by ctypes, name": by_ctypes(one),
     }
     times: dict[str, list[float]] = {row: [] for row in rows}
-    block = 200  # after this many operations of one row, the next row has its turn
+    block = 200  # The rows take turns. In each turn, a row executes this many operations.
     for _ in range(samples // block):
         for row, call in rows.items():
             rueda.barrier()

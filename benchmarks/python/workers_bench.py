@@ -81,7 +81,8 @@ def identity(batch):
     return batch
 
 
-# Each function in WAYS is a way to get the batches: it returns an iterable of them. The trainer reads batch["image"].
+# Each function in WAYS gets the batches by another method, and returns an iterable of batches. The trainer reads
+# batch["image"].
 
 
 def in_process(arguments):

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 
-// Measures how fast the threads of one process add up their gradients, in the ways of rueda::training::Replicas. For
-// comparison it also measures memcpy. A replica has 4 gradients of equal size. The arguments are the number of
-// replicas, and the number of elements of all 4 gradients together. bytes_per_second counts what any way must at least
-// read and write: the gradients of all replicas, and the sum. The column CPU is the processor time of all threads.
+// Measures how fast the threads of one process add up their gradients, by each of the methods that
+// rueda::training::Replicas has. For comparison it also measures memcpy. A replica has 4 gradients of equal size. The
+// arguments are the number of replicas, and the number of elements of all 4 gradients together. bytes_per_second counts
+// the bytes that every method must at least read and write: the gradients of all replicas, and the sum. The column CPU
+// is the processor time of all threads together.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ void count_bytes(benchmark::State& state) {
                             static_cast<std::int64_t>(sizeof(float)));
 }
 
-/// Measures one way to add up gradients. The function `make` returns a LocalReduction, the object for this way.
+/// Measures one method to add up gradients. The function `make` returns the object for this method (LocalReduction).
 template <class Make>
 void reduce_locally(benchmark::State& state, const Make& make) {
     Towers towers(state);
@@ -75,7 +76,7 @@ void reduce_locally(benchmark::State& state, const Make& make) {
     count_bytes(state);
 }
 
-/// Measures memcpy on one thread: it moves as many bytes as the measured ways must read and write.
+/// Measures memcpy on one thread: it moves as many bytes as the other measured methods must read and write.
 void plain_copy(benchmark::State& state) {
     const auto count = static_cast<std::size_t>((state.range(0) + 1) * state.range(1) / 2);
     const std::vector<float> from(count, 0.5F);

@@ -73,8 +73,8 @@ struct Job {
 [[nodiscard]] constexpr int partner_of(const Job& job) { return job.rank ^ 1; }
 [[nodiscard]] constexpr bool begins(const Job& job) { return job.rank % 2 == 0; }
 
-/// Something that runs the operation of a case: Rueda (with one kind of memory and of call), plain MPI, or a lower
-/// bound for the time on this machine.
+/// Something that runs the operation of a case: Rueda (with one kind of memory and one kind of call), plain MPI, or a
+/// lower bound for the time on this machine.
 class Candidate {
 public:
     virtual ~Candidate() = default;
@@ -99,7 +99,7 @@ public:
 
 /// Defined in mpi_candidates.cpp, or in without_mpi.cpp in builds without MPI.
 void add_mpi_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, const Job& job);
-/// A barrier that all ranks leave at about the same moment: MPI's, or Rueda's in builds without MPI.
+/// A barrier that all ranks leave at about the same time. It is MPI's barrier, or Rueda's in builds without MPI.
 void line_up();
 [[nodiscard]] std::string mpi_description();
 /// begin_mpi() calls MPI_Init before Rueda starts. end_mpi() calls MPI_Finalize after Rueda has ended. Without MPI,

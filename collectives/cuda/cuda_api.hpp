@@ -9,8 +9,9 @@
 /// The functions of NVIDIA's driver (libcuda.so.1) that Rueda calls, as a table of pointers. The table is filled at run
 /// time, so nothing here needs NVIDIA's headers. A test compares every type with those of the CUDA Toolkit.
 ///
-/// Rueda uses the driver interface alone. The runtime library (libcudart) works on the same "primary" context of a
-/// device, so both see the same streams, events and memory (CUDA Runtime API, "Interactions with the CUDA Driver API").
+/// Rueda uses only the driver interface. The runtime library (libcudart) works on the same "primary" context of a
+/// device, so the driver interface and the runtime library see the same streams, events and memory (CUDA Runtime API,
+/// "Interactions with the CUDA Driver API").
 namespace rueda::collectives::cuda {
 
 /// A CUresult. Only the values that Rueda treats in a special way have names.

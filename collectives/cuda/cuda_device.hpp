@@ -84,8 +84,8 @@ public:
     /// Records an event behind the work that is now in `stream`.
     [[nodiscard]] Result<DeviceEventPtr> record(CudaStream stream);
     /// begin_timed() records where measured work begins, and end_timed() records where it ends. If the device cannot
-    /// measure at this moment, begin_timed() returns a TimedBegin without an event, and the work is not measured.
-    /// Threads: only the owner of the turn (take_turn()) may call begin_timed(), which may measure the device's clock.
+    /// measure now, begin_timed() returns a TimedBegin without an event, and the work is not measured. Threads: only
+    /// the owner of the turn (take_turn()) may call begin_timed(), which may measure the device's clock.
     [[nodiscard]] TimedBegin begin_timed(CudaStream stream);
     [[nodiscard]] Result<DeviceEventPtr> end_timed(TimedBegin begin, CudaStream stream);
     /// Returns Unsupported if `stream` captures a graph.

@@ -162,7 +162,7 @@ enum class DevicePath : std::uint8_t {
 struct DeviceSet {
     std::int32_t device = -1;   ///< the device of this rank in the set
     std::uint32_t member = 0;   ///< this rank's number among the members
-    std::uint32_t members = 1;  ///< on all hosts
+    std::uint32_t members = 1;  ///< the number of members on all hosts
     std::int32_t id = 0;        ///< the process set's number
     DevicePath path = DevicePath::automatic;
     /// The members' ranks in the job. If the list is empty, a member's rank is its number among the members.
@@ -187,7 +187,7 @@ enum class LaunchPhase : std::uint8_t {
     on_cpu,            ///< the set's communicator for the CPU works on a part of the tensors
     // Tensors that move through device memory that the members share by CUDA IPC:
     in_peer_memory,  ///< the device copies a part into shared device memory, or combines a part there
-    meets_peers,     ///< this member has done its share of a part, and waits until all members have
+    meets_peers,     ///< this member has done its share of a part, and waits for the shares of the other members
 };
 
 /// The work that the device executes in Rueda's stream for the last launched batch. Stall reports name it.

@@ -90,7 +90,7 @@ private:
                                               // end of the last part
     std::byte* memory_ = nullptr;
     std::uint64_t memory_bytes_ = 0;
-    std::vector<std::byte*> received_;  // for each host: its partial result of the part that this rank's host combines
+    std::vector<std::byte*> received_;  // by host: the received partial of the part that this rank's host combines
     std::vector<std::byte*> numbers_;   // indexed by host: the received dot products
     std::uint64_t position_ = 0;        // how far the current phase has come: an offset in this host's part
     ops::DotProducts products_;

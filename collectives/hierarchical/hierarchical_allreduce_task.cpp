@@ -15,9 +15,9 @@ namespace {
 /// The size in bytes of a piece on a host with one rank. Such a host does not copy through shared memory.
 constexpr std::uint64_t kPlaceOfOne = 64 * 1024;
 
-/// The largest number of places (buffers in shared memory) for staging, that is, for copying inputs to shared memory.
-/// With two places, staging and combining overlap. With four places, a rank that is late for a moment does not delay
-/// the others.
+/// The largest number of places for staging. A place is a buffer in shared memory, and staging copies inputs to shared
+/// memory. With two places, staging and combining overlap. With four places, a rank that is late for a short time does
+/// not delay the others.
 constexpr std::uint64_t kMostStagingPlaces = 4;
 constexpr std::uint64_t kLeastWorthAPlace = 1024;
 /// The size in bytes of the largest staged element: two int64 values of an exact sum. The smallest place (buffer for

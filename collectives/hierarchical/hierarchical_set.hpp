@@ -37,8 +37,8 @@ struct HierarchicalSet : HostSet {
     std::uint64_t batches_before_run = 0;
     CellUse use = CellUse::none;
 
-    /// Begins a batch. The batch begins a new run if it divides the cells (buffers in shared memory) in another way
-    /// than the batch before it. A batch of CellUse::by_pairs or adasum always begins a new run.
+    /// Begins a batch. If this batch and the batch before it divide the cells (buffers in shared memory) differently,
+    /// this batch begins a new run. A batch of CellUse::by_pairs or adasum always begins a new run.
     void begin_batch(CellUse next) {
         if (use != next || next == CellUse::by_pairs || next == CellUse::adasum) {
             use = next;

@@ -42,7 +42,7 @@ public:
         return maps_[static_cast<std::size_t>(chunk.way)];
     }
     [[nodiscard]] static Range share(const Chunk& chunk, std::uint32_t lane);
-    /// The length in bytes of the longest share of the chunk that one rank sends and receives.
+    /// Returns the length in bytes of the longest share of the chunk. One rank sends and receives a share.
     [[nodiscard]] static std::uint64_t longest_share(const Chunk& chunk);
 
     /// The memory in bytes for one rank's share of a chunk, including the data that it receives for this chunk.

@@ -9,8 +9,8 @@
 namespace rueda::collectives {
 namespace {
 
-/// All ways to find other ranks, most preferred first. The first way that the settings ask for is used. If they ask for
-/// none, the first way for which is_indicated() returns true is used.
+/// All ways to find other ranks, most preferred first. If the settings ask for a way, the first such way is used.
+/// Otherwise the first way for which is_indicated() returns true is used.
 constexpr std::array kCandidates{&kSocketCandidate, &kMpiCandidate, &kSingleCandidate};
 
 Status check_identity(const base::Config& config) {

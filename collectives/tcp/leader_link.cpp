@@ -16,7 +16,7 @@ namespace rueda::collectives {
 
 namespace {
 
-/// The number of bytes that one read can take. Most messages have a few hundred bytes, so one read usually takes
+/// One read can take at least this many bytes. Most messages have a few hundred bytes, so one read usually takes
 /// everything that has arrived.
 constexpr std::size_t kLeastRoom = std::size_t{16} << 10;
 

@@ -109,7 +109,7 @@ private:
     std::deque<UnderWay> places_;  ///< The messages, in a deque, because UCX keeps pointers to the elements.
     std::vector<std::uint32_t> free_;
     std::list<Stray> strays_;
-    std::list<Stray> next_stray_;  ///< at most one element, for the next stray message
+    std::list<Stray> next_stray_;  ///< at most one element, which is prepared for the next stray message
     OwnMessages own_;
     bool takes_strays_ = false;
     bool is_closed_ = false;

@@ -139,9 +139,9 @@ bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Sourc
     return answer.is_there || now_ns - due_ns_ >= kChunksPatienceNs;
 }
 
-/// Asks only the suspects (the ranks that may hold up the batch) for their stacks. The other ranks just wait for the
-/// suspects, and printing the stacks of many ranks would make the report long. Returns true if the report need not wait
-/// for the stacks any longer.
+/// Asks only the suspects for their stacks. The suspects are the ranks that may hold up the batch. The other ranks only
+/// wait for the suspects, and the stacks of many ranks would make the report long. Returns true if the report need not
+/// wait for the stacks any longer.
 bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     if (!source.add_stacks) {
         return true;

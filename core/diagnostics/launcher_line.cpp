@@ -222,7 +222,8 @@ Status LauncherLine::take(const base::LauncherNotification& notification, std::i
 }
 
 /// The launcher sends a place (a rank in a new generation of an elastic job) only to a process that waits for one. All
-/// notifications before it are about an earlier generation, because the socket keeps the order of messages.
+/// notifications that arrived before this place are about an earlier generation, because the socket keeps the order of
+/// messages.
 void LauncherLine::begin_generation(base::LauncherPlace place) {
     rank_ = place.rank;
     ranks_ = place.ranks;
@@ -258,7 +259,7 @@ Result<base::LauncherPlace> LauncherLine::wait_for_place() {
             if (!has_told && socket_.is_open()) {
                 place_.reset();
                 const std::string waits = base::encode({NotificationKind::waits, rank_, ""});
-                // The launcher reads this socket all the time, so the send blocks only for a moment.
+                // The launcher reads this socket all the time, so the send blocks only for a short time.
                 has_told = ::send(socket_.value(), waits.data(), waits.size(), MSG_NOSIGNAL) >= 0;
             }
             read(base::monotonic_ns());

@@ -60,10 +60,10 @@ struct HeardNotification {
 /// Threads: any. The mutex is held for a few system calls that do not block, and never during a wait.
 class LauncherLine {
 public:
-    /// How long this rank waits for the launcher's notification if it has noticed a failure in another way. ruedarun
-    /// learns of an end on the same host within a millisecond. It learns of an end on another host by one message. In
-    /// measurements with more runnable threads than cores, the notification took longer than 100 ms for about one of
-    /// thirty deaths.
+    /// If this rank notices a failure without the launcher, it waits this long for the launcher's notification.
+    /// ruedarun learns within a millisecond that a process on the same host has ended. It learns by one message that a
+    /// process on another host has ended. In measurements with more runnable threads than cores, the notification took
+    /// longer than 100 ms for about one of thirty deaths.
     static constexpr std::chrono::milliseconds kMoment{200};
 
     [[nodiscard]] static std::unique_ptr<LauncherLine> open(const base::EnvironmentLookup& environment);
@@ -130,7 +130,7 @@ public:
     ///   reason that the dead rank itself gave ("" if it gave none).
     /// - If there is no notification, the text is `seen`, which is what this rank saw of the death.
     [[nodiscard]] std::string cause_of_death(int rank, const std::string& seen, const std::string& end_reason);
-    /// Returns how any rank has failed. Waits in the same way as cause_of_death().
+    /// Returns the launcher's notification that some rank has failed. Waits for it in the same way as cause_of_death().
     [[nodiscard]] std::optional<std::string> notification_of_failure();
 
     /// Tells the launcher why this rank's program saw an abort, so that the launcher does not report the end of this

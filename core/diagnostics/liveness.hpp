@@ -32,9 +32,9 @@ inline constexpr std::string_view kNoExitRecord =
 /// written its pid.
 [[nodiscard]] bool process_has_ended(const base::RankBlock& block);
 
-/// Notices that another rank of the host has died: with one pidfd (a file descriptor that refers to a process) per
-/// process, or with /proc if the system gives no pidfd. A stopped process is not dead. If a rank has left the job, its
-/// end is not reported. Ranks that are threads of this process are not watched.
+/// Notices that another rank of the host has died. It uses one pidfd for each process, or /proc if the system gives no
+/// pidfd. (A pidfd is a file descriptor that refers to a process.) A stopped process is not dead. If a rank has left
+/// the job, its end is not reported. Ranks that are threads of this process are not watched.
 ///
 /// Only the parent process of a rank knows how the rank ended (launcher_line.hpp). If the rank itself could report a
 /// reason before it ended, the reason is in `end_reason`.

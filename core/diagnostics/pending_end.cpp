@@ -40,9 +40,9 @@ std::uint64_t at_work_for_end(const EndMemory& memory) {
 
 void begin_to_await_end(const EndMemory& memory, std::uint32_t member, EndCall call, std::int64_t now_ns) {
     auto& header = memory.header();
-    // One call and one time are stored for all waiting members: those of the first member that waits. If several
-    // members begin to wait at the same moment, any of them may be the one whose values stay. Their times differ by
-    // only a few µs.
+    // For all waiting members together, one call and one time are stored: those of the first member that waits. If
+    // several members begin to wait at the same time, the stored values may be those of any of them. Their times differ
+    // by only a few µs.
     if (header.end_awaited.load(std::memory_order_relaxed) == 0) {
         header.end_call.store(static_cast<std::uint32_t>(call), std::memory_order_relaxed);
         header.end_awaited_ns.store(now_ns, std::memory_order_relaxed);
@@ -69,7 +69,7 @@ std::optional<PendingTensor> look_at_end(const EndMemory& memory) {
     }
     const std::int64_t since = header.end_awaited_ns.load(std::memory_order_relaxed);
     // This acquire load pairs with the release in note_end_announced(). A member stores its current step before it
-    // calls that function, so this rank sees the step too.
+    // calls note_end_announced(), so this rank sees the step too.
     const std::uint64_t announced = header.end_announced.load(std::memory_order_acquire) & all;
     return PendingTensor{.id = {kNoSlot, 1, static_cast<std::uint64_t>(since)},
                          .name = std::string(name_of_call(memory)),
@@ -89,7 +89,7 @@ std::string describe_end_of(const EndMemory& memory, std::uint32_t member) {
     const bool has_announced = (header.end_announced.load(std::memory_order_acquire) & bit_of(member)) != 0;
     if ((awaited & bit_of(member)) != 0 && !has_announced) {
         // This acquire load pairs with Registrar::await_readers(). If some members have not read the answers, the
-        // mailbox stays full, and that function stores a value other than 0.
+        // mailbox stays full, and await_readers() stores a value other than 0.
         const bool is_full = std::atomic_ref(memory.mailbox(member).reads_awaited).load(std::memory_order_acquire) != 0;
         text = fmt::format(
             "has called {}, and {}", name_of_call(memory),

@@ -471,8 +471,9 @@ std::vector<std::uint64_t> unnamed_started(const Memory& memory) {
     const std::uint32_t slots = memory.extent().unnamed_slots;
     std::vector<std::uint64_t> started(memory.extent().members, 0);
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-        // A rank announces a generation only after it has completed the previous generation, and it cannot complete
-        // that one before all members have announced it. So all members have announced the previous generation.
+        // A rank announces a generation only after it has completed the previous generation. It cannot complete a
+        // generation before all members have announced that generation. So all members have announced the previous
+        // generation.
         const std::uint64_t newest = newest_generation(memory, slot);
         for (std::uint32_t member = 0; member < started.size(); ++member) {
             for (std::uint64_t generation = newest; generation > 0 && generation + 2 > newest; --generation) {

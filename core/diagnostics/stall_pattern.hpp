@@ -23,7 +23,7 @@ struct StallPattern {
         does_not_run,         ///< a missing rank is stopped by a signal or a debugger, or gone
         undelivered,          ///< a rank has done less of an operation than the other ranks
         program_on_gpu,       ///< a GPU has not done the program's own work, which comes before an operation
-        other_host,           ///< in the middle of an operation, no rank of this host is behind the other ranks
+        other_host,           ///< another host has not delivered its part, and no rank of this host is behind
     };
     Kind kind = Kind::crosswise;
     std::vector<std::int32_t> ranks;  ///< the ranks that `text` is about

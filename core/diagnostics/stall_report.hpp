@@ -80,8 +80,8 @@ struct StallReport {
         /// an operation that is being executed.
         std::uint64_t steps_behind = 0;
         std::optional<Part> part = {};
-        /// What the rank and its GPU do with an operation on tensors in GPUs' memory, for example "launched it on GPU 1
-        /// 12 s ago, and the GPU has not done it".
+        /// Only for tensors in GPUs' memory. Says how far the rank and its GPU have come with the operation, for
+        /// example "launched it on GPU 1 12 s ago, and the GPU has not done it".
         std::string on_gpu = {};
         /// True if the rank's GPU has not reached the operation, because the program's own work before it has not
         /// ended.

@@ -48,7 +48,7 @@ public:
     /// the thread sleeps again.
     void end() { is_over_ = true; }
 
-    /// Waits for a moment. Returns false when the caller should sleep.
+    /// Waits for a short time. Returns false when the caller should sleep.
     [[nodiscard]] bool pause() {
         // The clock is read only every 16th time, because reading it costs as much as several calls of pause().
         constexpr std::uint32_t kTurnsPerLook = 16;

@@ -54,9 +54,9 @@ struct EarlyEnds {
 /// Ends the transport at the end of the job, and closes it. Collective, unless `after_failure` is true. The ranks wait
 /// for each other for at most RUEDA_START_TIMEOUT in total.
 ///
-/// Returns false if this rank could not wait for all other ranks. In this case it only logs a warning, because all
-/// ranks have their results already. The caller must then close the control plane in the same way as after a failure,
-/// because another rank may have died.
+/// Returns false if this rank could not wait for all other ranks. In this case the function only logs a warning,
+/// because all ranks have their results already. The caller must then close the control plane in the same way as after
+/// a failure, because another rank may have died.
 [[nodiscard]] bool end_bulk_transport(const base::Config& config, const base::Logger& logger,
                                       collectives::ControlPlane& control_plane, collectives::BulkTransport& bulk,
                                       bool after_failure, const EarlyEnds& ends) noexcept;

@@ -280,8 +280,8 @@ void Leader::closed() { node_.close(); }
 
 void Leader::settled() {
     // This host has settled when all its ranks have joined and none of them has a pending operation. `node_` must learn
-    // of the join before it learns that this host has settled. Therefore say_joined() is called first. It finds the
-    // value of `last_joined`, because the member that joined last stored it before it posted its request.
+    // of the join before it learns that this host has settled. Therefore say_joined() is called first. The value of
+    // `last_joined` is stored already, because the member that joined last stored it before it posted its request.
     say_joined();
     node_.settle();
 }

@@ -24,7 +24,7 @@ struct OperationMetrics {
 /// size.
 inline constexpr std::size_t kOperationKinds = base::RecordKind::kReduce + 1;
 
-/// The metrics of one rank at one moment. docs/metrics.md explains the numbers.
+/// The metrics of one rank at one point in time. docs/metrics.md explains the numbers.
 struct RankMetrics {
     std::int32_t rank = 0;
     bool is_up = false;  ///< whether the rank takes part in the job, as far as the other ranks know

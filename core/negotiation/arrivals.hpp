@@ -39,8 +39,8 @@ void end_arrival(const NegotiationMemory<Atomics>& memory, std::uint32_t rank) {
 }
 
 /// Counts the calling rank's announcement in `slot`. The rank must already have written the data of the announcement
-/// into its place in the arena. `counted` says how many uses of the slot (generations) were counted, including this
-/// one; it is at least 1. The add to the slot's counter is seq_cst for two reasons. First, the add comes after the
+/// into its place in the arena. `counted` is the number of uses of the slot (generations) that were counted, including
+/// this use; it is at least 1. The add to the slot's counter is seq_cst for two reasons. First, the add comes after the
 /// earlier adds of other members, so the member that announces last sees the data of all members. Second, the add comes
 /// before this rank reads which members have joined. So either this rank sees that a member joined, or that member sees
 /// this announcement.

@@ -54,7 +54,7 @@ std::uint64_t append_call(const NegotiationMemory<Atomics>& memory, Log<Atomics>
 /// Describes an announcement of this rank that must be counted.
 struct Counting {
     std::uint32_t slot = kNoSlot;
-    std::uint64_t counted = 0;  ///< how many uses of the slot were counted, including this one (≥ 1)
+    std::uint64_t counted = 0;  ///< how many uses of the slot were counted, including this use (≥ 1)
     bool changed = false;       ///< whether this rank's metadata differs from the metadata to which the slot is bound
 };
 

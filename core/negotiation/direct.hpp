@@ -26,9 +26,9 @@ inline constexpr std::uint64_t kNoLastPosition = ~std::uint64_t{0};
 /// directly. `last_position` is the log position of an entry that retires the slot, or of a *closing* entry (a rank has
 /// shut down). A member that has read such an entry makes no further announcement in the slot.
 ///
-/// If the result is `complete` or `withdrawn`, all members get the same result, because the facts behind it can no
-/// longer change: a member overwrites its announcement only after it has completed the operation, and a member that has
-/// read the entry at `last_position` does not announce any more.
+/// If the result is `complete` or `withdrawn`, all members get the same result. The result `complete` stays, because a
+/// member overwrites its announcement only after it has completed the operation. The result `withdrawn` stays, because
+/// a member that has read the entry at `last_position` does not announce any more.
 ///
 /// Threads: the thread that drives progress.
 template <class Atomics>

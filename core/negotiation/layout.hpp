@@ -79,8 +79,7 @@ struct NegotiationExtent {
 /// (SlotState::retired). Direct announcements are not counted.
 struct ArrivalCount {
     static constexpr std::uint64_t kOne = 1;
-    /// This is added together with kOne if the metadata of the rank differ from the metadata to which the slot is
-    /// bound.
+    /// A rank adds kChangedOne together with kOne if its metadata differs from the metadata to which the slot is bound.
     static constexpr std::uint64_t kChangedOne = std::uint64_t{1} << 48;
     static constexpr std::uint64_t kRetired = std::uint64_t{1} << 63;
 
@@ -262,8 +261,8 @@ enum class SlotState : std::uint32_t {
     first_sight = 1,  ///< some members have announced the name, but not all
     bound = 2,
     retired = 3,  ///< the slot has lost its name; it may be reused when all members have read the entry that retires it
-    /// This state occurs only in labels: all members have announced the name, and the registrar is about to append the
-    /// answer to the log.
+    /// This state occurs only in a SlotLabel: all members have announced the name, and the registrar is about to append
+    /// the answer to the log.
     answering = 4,
 };
 
@@ -374,7 +373,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
     std::uint32_t slot = kNoSlot;  ///< only in a resolve request
     std::uint32_t name_bytes = 0;
     std::uint64_t generation = 0;  ///< only in a resolve request
-    /// how many uses of the slot were counted, including this one; only in a resolve request
+    /// how many uses of the slot were counted, including this use; only in a resolve request
     std::uint64_t counted = 0;
     std::uint64_t name_hash = 0;
     /// The log position directly after the entry that answers this record; 0 if no entry answers it. The registrar
@@ -429,7 +428,7 @@ struct alignas(base::kCacheLine) MailboxRecord {
 struct Refusal {
     std::uint64_t key[2] = {};  ///< a hash of the name
     std::uint32_t slots = 0;    ///< the number of slots at the first refusal; 0 marks a free bucket
-    std::uint32_t most = 0;     ///< the largest number of refusals that one member has received
+    std::uint32_t most = 0;     ///< how many refusals the member with the most refusals has received
 };
 
 /// A member's mailbox: a ring with one producer (the member, under its enqueue lock) and one consumer (the registrar).

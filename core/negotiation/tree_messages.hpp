@@ -38,7 +38,7 @@ struct HostRows {
     std::vector<std::int64_t> rows;
 };
 
-/// How leaders identify a tensor, in one of three ways:
+/// Identifies a tensor in the messages of the leaders, by one of these values:
 /// - id: the number that the root gave to the name at its first call. A host uses the id until it releases the id.
 /// - name: used by a host that has no id for the name.
 /// - call: the number of an operation without a name, counted from 0.

@@ -294,10 +294,10 @@ Status TreeNode::take_wanted(const Decision& wanted) {
     return {};
 }
 
-/// Asks contributors that have joined to announce a tensor that other contributors have announced. (A contributor is
-/// this host, or a child with its subtree.) The request comes after all decisions that were made so far, because the
-/// other contributors knew these decisions when they announced the tensor. The request comes before the decision about
-/// the tensor.
+/// Some contributors have joined. Asks these contributors to announce a tensor that other contributors have announced.
+/// (A contributor is this host, or a child with its subtree.) The request comes after all decisions that were made so
+/// far, because the other contributors knew these decisions when they announced the tensor. The request comes before
+/// the decision about the tensor.
 void TreeNode::ask(const TensorKey& key, Entry& entry) {
     const auto is_in = [](const std::vector<std::uint32_t>& list, std::uint32_t contributor) {
         return std::find(list.begin(), list.end(), contributor) != list.end();
@@ -435,7 +435,7 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
         entry.by_name = true;
     }
     // An announcement without claims stands for the metadata of the last call. If another announcement of the tensor
-    // has claims, this one must be turned into a claim too.
+    // has claims, an announcement without claims must be turned into a claim too.
     if (entry.claims.empty() && !announcement.claims.empty()) {
         for (const std::uint32_t before : entry.who) {
             merge_if_any(entry.claims, active_of(entry, before));

@@ -98,7 +98,7 @@ private:
     struct Contributor {
         std::vector<std::uint32_t> hosts;  ///< ascending
         std::vector<RankRange> ranks;      ///< a result of united()
-        std::uint64_t joined_hosts = 0;    ///< on how many of these hosts all ranks have joined
+        std::uint64_t joined_hosts = 0;    ///< the number of these hosts on which all ranks have joined
         std::uint64_t settled_hosts = 0;
         [[nodiscard]] bool is_away() const { return joined_hosts == hosts.size(); }
     };

@@ -9,8 +9,8 @@
 
 namespace rueda::core {
 
-/// Two members of a group that are in conflict: one of them writes to memory that the other one reads or writes. The
-/// numbers count from 0.
+/// The numbers of two members of a group, counted from 0. These two members are in conflict: one of them writes to
+/// memory that the other member reads or writes.
 struct MembersInConflict {
     std::size_t first = 0;
     std::size_t second = 0;

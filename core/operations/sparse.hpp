@@ -18,9 +18,10 @@
 
 namespace rueda::core {
 
-/// An allreduce in which each rank has only some rows or elements of the tensor. It is a group of three allgathers: the
-/// positions, the values, and a description of the request. The description (the reduction, the factors and the shape
-/// of the whole tensor) must be equal on all ranks. result() adds the values of equal positions.
+/// An allreduce in which each rank has only some rows or elements of the tensor. It is a group of three allgathers,
+/// which gather the positions, the values, and a description of the request. The description (the reduction, the
+/// factors and the shape of the whole tensor) must be equal on all ranks. result() adds the values that have the same
+/// position.
 ///
 /// Threads: one thread creates the object. Any thread may call agreed() and result() after the group's Completion is
 /// done.

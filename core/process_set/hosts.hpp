@@ -144,7 +144,7 @@ public:
     }
 
 private:
-    std::unique_ptr<collectives::Communicator> communicator_;  // on one host, null after release_memory()
+    std::unique_ptr<collectives::Communicator> communicator_;  // with one host, release_memory() makes it null
     std::variant<std::monostate, OneHost, SeveralHosts> hosts_;
 };
 

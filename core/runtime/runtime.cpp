@@ -114,7 +114,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const base::Config& config,
     if (!runtime.is_ok()) {
         return runtime;
     }
-    Status status = plane.barrier();  // after the barrier, the blocks of all ranks are filled
+    Status status = plane.barrier();  // after this barrier, every rank has filled its block in the arena
     if (status.is_ok() && runtime.value()->bulk_ != nullptr) {
         // MPI may still hold the last messages of the control plane, and after this point this rank does not call MPI
         // for the control plane any more. So pass_last_messages() waits until these messages have arrived.
@@ -236,8 +236,8 @@ Result<std::unique_ptr<Runtime>> Runtime::set_up(const base::Config& settings,
     return runtime;
 }
 
-/// Warns if this rank is bound to one core, because the trainer and the background thread then share this core. mpirun
-/// binds ranks in this way by default for jobs of two ranks.
+/// Warns if this rank is bound to one core, because the trainer and the background thread then share this core. By
+/// default, mpirun binds each rank of a job of two ranks to one core.
 void Runtime::say_if_bound_to_one_core() const {
     if (group_.rank == 0 && base::affinity_cores() == 1 && sysconf(_SC_NPROCESSORS_ONLN) > group_.local_size) {
         logger_.warning(
@@ -290,8 +290,8 @@ Result<std::shared_ptr<const DeviceUse>> Runtime::use_device(ProcessSet& set, co
     RUEDA_RETURN_IF_FAILED(is_first.status());
     if (allows_nccl(config_.gpu_path)) {
         devices.value()->open_nccl();
-        if (is_first.value() &&
-            set.identity().ranks.front() == group_.rank) {  // this member's offer will contain the identifier
+        // The first member of the set gets the identifier from NCCL, because this member's offer will contain it.
+        if (is_first.value() && set.identity().ranks.front() == group_.rank) {
             devices.value()->prepare_nccl_id();
         }
     }

@@ -86,7 +86,7 @@ std::uint64_t touched_negotiation_bytes(NegotiationExtent extent) {
     extent.refusals_per_slot = 0;
     using Memory = NegotiationMemory<base::StdAtomics>;
     return Memory::bytes(extent) -
-           // without the table of splits, because only alltoalls and scatters touch it
+           // the table of splits is subtracted, because only alltoalls and scatters touch it
            Memory::splits_bytes(extent);
 }
 

@@ -46,7 +46,7 @@ struct MemoryNote {
             return first < own_end && last > begin.load(std::memory_order_relaxed);
         }
     };
-    static constexpr std::size_t kNameBytes = 200;  // only the beginning of a longer name is stored
+    static constexpr std::size_t kNameBytes = 200;  // if a name is longer, only its first 200 bytes are stored
 
     Range input;
     Range output;
@@ -159,8 +159,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
         action.sa_sigaction(number, info, context);
     } else if (has_handler_of_program(number)) {
         action.sa_handler(number);
-    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {  // at a fault, the kernel ends the process even if
-                                                                     // the process ignores the signal
+    } else if (action.sa_handler != SIG_IGN || info->si_code > 0) {
+        // If a memory access caused the signal, the kernel ends the process even if the process ignores the signal.
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);

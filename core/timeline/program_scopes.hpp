@@ -29,7 +29,7 @@ private:
 
     std::mutex mutex_;  // a thread that holds this mutex locks no other mutex
     base::RecorderWriter writer_;
-    std::unordered_map<std::string, std::uint64_t> names_;  // for each name: its number in the recorder
+    std::unordered_map<std::string, std::uint64_t> names_;  // maps a name to its number in the recorder
 };
 
 }  // namespace rueda::core

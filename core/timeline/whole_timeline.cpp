@@ -46,7 +46,7 @@ std::string part_path(const std::string& path, std::int32_t host_index) {
 }
 
 std::string merge_command(const std::string& path, std::int32_t host_count) {
-    // only the first paths are listed, because nobody would read a line with many paths
+    // the command lists only the paths of the first hosts, because nobody would read a line with many paths
     constexpr std::int32_t kNamed = 3;
     std::string command = "rueda timeline";
     for (std::int32_t host = 0; host < std::min(host_count, kNamed); ++host) {
@@ -90,7 +90,7 @@ Status WholeTimelines::await_parts(const std::string& path, steady_clock::time_p
             return failure(ErrorCode::unsupported, "this host does not see a complete {}",
                            base::quote(part_path(path, host), 300));
         }
-        // This thread must poll, because no other host sends a message when its part is complete.
+        // This thread must poll, because other hosts send no message when their parts of the timeline are complete.
         std::this_thread::sleep_for(kPauseBetweenLooks);
     }
     return {};

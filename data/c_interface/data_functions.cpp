@@ -141,7 +141,7 @@ int rueda_data_wait(rueda_data_pipeline* pipeline, double timeout_seconds, int32
     return guarded([&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_place(pipeline, "pipeline"));
         RUEDA_RETURN_IF_FAILED(check_place(ready, "answer"));
-        constexpr double kLongest = 1e6;  // in seconds; the nanoseconds of a much longer time would overflow
+        constexpr double kLongest = 1e6;  // in seconds; a much longer time has too many nanoseconds for 64 bits
         if (!(timeout_seconds >= 0) || timeout_seconds > kLongest) {
             return failure(ErrorCode::invalid_argument, "pipeline: the timeout is {} s; expected 0 to {} s",
                            timeout_seconds, kLongest);

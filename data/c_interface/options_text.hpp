@@ -14,10 +14,10 @@
 
 namespace rueda::data {
 
-/// Parses the options of rueda_data_open_from. In the text, stages refer to `vocabularies` by their index. Memory
-/// sources refer to `contents` in the same way, and copy them. If a member of the options is wrong, the error names the
-/// member. Throws InvalidArgument if a pattern of files matches no file, if the position cannot be parsed, or if a
-/// stage cannot be used.
+/// Parses the options of rueda_data_open_from. A stage in the text names one of the `vocabularies` by its index. A
+/// memory source in the text names one of the `contents` by its index, and gets a copy of it. If a member of the
+/// options is wrong, the error names the member. Throws InvalidArgument if a pattern of files matches no file, if the
+/// position cannot be parsed, or if a stage cannot be used.
 [[nodiscard]] Result<PipelineOptions> options_from_text(
     std::string_view text, std::span<const std::shared_ptr<const Vocabulary>> vocabularies = {},
     std::span<const std::string_view> contents = {});

@@ -154,8 +154,8 @@ private:
         return {};
     }
     /// Finds the feature with the name `key`. Most records of a file have their keys in the same order. So this
-    /// function first compares `key` with the name of the feature that the last record had in the same entry. Usually
-    /// this one comparison is enough.
+    /// function first tries the feature that was last found in the same entry of a record. Usually the comparison with
+    /// the name of this feature is enough.
     std::size_t find(Cursor key) {
         const std::size_t entry = entry_++;
         if (entry >= order_.size()) {
@@ -197,7 +197,7 @@ private:
     std::unordered_map<std::string, std::size_t, HashText, std::equal_to<>> places_;
     /// Element n is the feature that was last found in the n-th entry of a record.
     std::vector<std::size_t> order_;
-    std::vector<std::uint64_t> last_record_;  ///< for each feature, the number of the last record that had it
+    std::vector<std::uint64_t> last_record_;  ///< element n is the number of the last record that had feature n
     std::uint64_t record_ = 0;                ///< the number of the current record, from 1
     std::size_t entry_ = 0;                   ///< number of entries of the record that were read
     std::size_t found_ = 0;                   ///< number of wanted features that the record has
@@ -210,7 +210,7 @@ Status check_feature(const Feature& feature) {
             "pipeline: feature '{}' has dtype {}; a tf.train.Example has only float32, int64, and uint8 for bytes",
             feature.name, name_of(feature.dtype));
     }
-    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // with this limit, the sizes of columns fit into 64 bits
+    constexpr std::int64_t kMost = std::int64_t{1} << 28;  // this limit lets the sizes of columns fit into 64 bits
     if (feature.length < 0 || feature.length > kMost) {
         return failure(ErrorCode::invalid_argument, "pipeline: feature '{}' has length {}; expected 0 to {}",
                        feature.name, feature.length, kMost);

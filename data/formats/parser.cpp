@@ -64,7 +64,7 @@ std::unique_ptr<Parser> make_bytes_parser(std::string column, bool check_data) {
 }
 
 Status check_missing(const std::string& column, DType dtype, const std::optional<double>& missing) {
-    constexpr double kExact = 9007199254740992.0;  // 2^53: float64 can represent all integers up to this one
+    constexpr double kExact = 9007199254740992.0;  // 2^53; float64 can represent all integers up to 2^53
     if (dtype == DType::uint8 && missing.has_value()) {
         return failure(
             ErrorCode::invalid_argument,

@@ -59,7 +59,7 @@ struct Cursor {
 /// Reads a varint of any length. A varint of up to eight bytes is read without a branch that depends on its length.
 [[nodiscard]] inline bool read_any_varint(Cursor& cursor, std::uint64_t& value) noexcept {
     std::uint64_t word = 0;
-    std::memcpy(&word, cursor.place, sizeof word);  // this may read behind `end`; Cursor allows it
+    std::memcpy(&word, cursor.place, sizeof word);  // this copy may read behind cursor.end; Cursor allows it
     const std::uint64_t last = ~word & 0x8080808080808080;
     if (last == 0) {
         return read_long_varint(cursor, value);

@@ -24,7 +24,7 @@ struct Work {
     std::vector<std::shared_ptr<const Window>> windows;  ///< keep the records' memory alive
     std::int64_t lost = 0;                               ///< see Window::lost
     std::string first_lost;
-    Status failed;  ///< after a failure, no work follows
+    Status failed;  ///< if this is a failure, no further Work follows
 };
 
 /// Takes records from one lane.
@@ -74,7 +74,7 @@ private:
 
     const PipelineOptions& options_;
     std::vector<LaneCursor> cursors_;
-    std::vector<std::int64_t> counts_;  ///< for each lane, the number of its records in this step
+    std::vector<std::int64_t> counts_;  ///< element n is the number of records of lane n in this step
     std::int64_t epoch_;
     std::int64_t step_;
     bool ended_ = false;

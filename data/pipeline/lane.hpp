@@ -29,7 +29,7 @@ struct Window {
     bool ends_epoch = false;  ///< true if no window of this epoch follows
     std::int64_t lost = 0;    ///< number of damaged sources whose remaining records were lost
     std::string first_lost;   ///< the message about the first of the `lost` sources
-    Status failed;            ///< after a failure, no window follows
+    Status failed;            ///< if this is a failure, no further window follows
 };
 
 /// Reads one lane (a sequence of sources) in a thread of its own, and permutes its records. Threads: one thread at a

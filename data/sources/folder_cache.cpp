@@ -38,8 +38,8 @@ Result<base::UniqueFd> lock_copy(const std::filesystem::path& folder, const std:
     lock.l_whence = SEEK_SET;
     lock.l_start = static_cast<off_t>(XXH3_64bits(copy.data(), copy.size()) >> 2);
     lock.l_len = 1;
-    // This kind of lock belongs to the open file description, not to the process, so it also excludes other threads of
-    // this process.
+    // A lock of F_OFD_SETLK belongs to the open file description and not to the process. So this lock also excludes
+    // other threads of this process.
     if (::fcntl(file.value(), F_OFD_SETLK, &lock) == 0) {
         return file;
     }

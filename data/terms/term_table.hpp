@@ -24,7 +24,7 @@ namespace rueda::data {
 /// Threads: any number of threads may call const functions while no thread adds a term.
 class TermTable {
 public:
-    static constexpr std::size_t kLongestTerm = 65'535;  // in bytes, because a place has 16 bits for the length
+    static constexpr std::size_t kLongestTerm = 65'535;  // in bytes; 16 bits hold the length of a term
     static constexpr std::int64_t kMostTerms = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t kUnknown = -1;
 

@@ -66,7 +66,7 @@ struct Vocabulary::Parts {
     /// `most_unknown`.
     void keep_candidates(std::span<const TermCount> sorted) {
         TermCounts kept;
-        if (state.grows && !is_full()) {  // otherwise no text can become a term
+        if (state.grows && !is_full()) {  // in any other vocabulary, no further text can become a term
             const auto most = std::min(sorted.size(), static_cast<std::size_t>(options.most_unknown));
             for (const TermCount& each : sorted.first(most)) {
                 kept.emplace(each.text, each.count);

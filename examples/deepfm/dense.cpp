@@ -44,7 +44,7 @@ public:
     }
     void backward_weights(const Matrix& input, const Matrix& slope, LayerResults& results) const override {
         if (input.rows() == 0) {
-            (*results.weights_gradient).setZero();  // with 0 rows, oneDNN may leave the gradient as it is
+            (*results.weights_gradient).setZero();  // if the batch has 0 rows, oneDNN may leave the gradient unchanged
             return;
         }
         multiply({'T', input.data(), input.cols()}, {'N', slope.data(), slope.cols()}, 0.0F,

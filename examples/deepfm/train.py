@@ -38,7 +38,7 @@ def choose_device(name: str) -> torch.device:
 
 class Samples(NamedTuple):
     labels: torch.Tensor
-    ids: torch.Tensor  # for each sample, one id for each field; ids begin with 0
+    ids: torch.Tensor  # one id for each field of each sample; the smallest possible id is 0
     values: torch.Tensor
 
 

@@ -30,8 +30,8 @@ typedef struct rueda_device_team_options {
     size_t tensors;                     /**< the number of tensors that each replica has */
     const rueda_tensor* const* data;    /**< data[k] has the tensors of replica k, in the memory of its device. Tensor i
                                              has the same dtype and the same number of elements on all replicas */
-    size_t summed;     /**< only the first `summed` tensors may be passed to rueda_device_team_ready; they must have a
-                          floating-point dtype */
+    /** Only tensors 0 … summed − 1 may be passed to rueda_device_team_ready. They must have a floating-point dtype. */
+    size_t summed;
     double postscale;  /**< factor for the sum or the average */
     int32_t reduce_op; /**< RUEDA_AVERAGE or RUEDA_SUM, over the replicas of this process */
     int32_t reserved;  /**< must be 0 */

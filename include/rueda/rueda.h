@@ -71,7 +71,7 @@ enum rueda_dtype {
 enum rueda_reduce_op {
     RUEDA_AVERAGE = 0,
     RUEDA_SUM = 1,
-    RUEDA_ADASUM = 2, /* only for floating-point tensors of 16 bits or more, in an allreduce */
+    RUEDA_ADASUM = 2, /* only for an allreduce of floating-point tensors whose elements have 16 bits or more */
     RUEDA_MIN = 3,
     RUEDA_MAX = 4,
     RUEDA_PRODUCT = 5
@@ -730,8 +730,8 @@ RUEDA_API int rueda_busy_end(void);
 RUEDA_API int rueda_metrics(char* text, size_t capacity, size_t* bytes);
 /**
  * Writes how many seconds threads of this program were blocked in Rueda's operations since the first rueda_init: in
- * rueda_wait and in blocking operations, sends and receives. Not counted are the time in which an asynchronous
- * operation runs beside the program, and blocking operations, sends and receives that end within a few microseconds.
+ * rueda_wait and in blocking operations, sends and receives. The time in which an asynchronous operation runs beside
+ * the program does not count. A blocking operation, send or receive that ends within a few microseconds is not counted.
  * The times of several threads are added. Does not communicate. Returns RUEDA_NOT_INITIALIZED before rueda_init and
  * after rueda_shutdown.
  */

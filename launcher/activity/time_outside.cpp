@@ -11,7 +11,8 @@ namespace {
 
 using base::RecordedOperation;
 
-/// With fewer looks than this, the result would be too inexact. (A look says what one rank was doing at one moment.)
+/// The smallest number of looks for a result. With fewer looks, the result would be too inexact. (A look says what one
+/// rank was doing at one moment.)
 constexpr std::size_t kFewestLooks = 10;
 
 bool is_scope(const RecordedOperation& operation) { return operation.kind == base::RecordKind::kScope; }
@@ -67,8 +68,8 @@ double share_outside(std::span<const RecordedOperation> operations, std::int64_t
     return 1 - static_cast<double>(covered_ns(std::move(spans), from, to_ns)) / static_cast<double>(to_ns - from);
 }
 
-/// Whether the moment of the look lies in a scope that was recorded later. Some programs declare a scope only when it
-/// ends, so the look could not show this scope.
+/// Returns whether the time of `look` lies in a scope that was recorded later. Some programs declare a scope only when
+/// it ends, so the look itself could not show this scope.
 bool is_in_recorded_scope(const Look& look, std::span<const RecordedOperation> operations) {
     return std::any_of(operations.begin(), operations.end(), [&look](const RecordedOperation& operation) {
         return is_scope(operation) && operation.announced_ns <= look.time_ns &&

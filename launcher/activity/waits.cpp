@@ -213,9 +213,9 @@ private:
     }
 
     /// Returns whether rank `index` has announced `operation`. Rank `other` has announced `operation`, but not started
-    /// it. (`index` and `other` are positions in the list of ranks.) The function looks at the newest operation of this
-    /// name on rank `index`. If the records of both ranks show that all ranks have announced that operation, it is an
-    /// earlier one, and the result is false.
+    /// it. (`index` and `other` are positions in the list of ranks.) The function looks at the newest operation with
+    /// this name on rank `index`. If the records of both ranks show that all ranks have announced this newest
+    /// operation, it is older than `operation`, and the result is false.
     [[nodiscard]] bool has_announced(std::size_t index, std::size_t other, const RecordedOperation& operation) const {
         const auto newest = newest_[index].find(base::name_key_of(operation));
         if (newest == newest_[index].end()) {

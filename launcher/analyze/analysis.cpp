@@ -152,9 +152,9 @@ private:
         std::vector<PendingOperation> all;
         for (Found& one : found) {
             find_missing(one);
-            // If no rank is missing or unknown, and another rank has ended the operation, then the ranks on which it is
-            // pending were also about to end it when the job ended. Such an operation is left out, unless a rank's GPU
-            // has worked on it for a long time.
+            // Suppose that no rank is missing or unknown, and that one rank has ended the operation. Then the ranks on
+            // which it is pending were about to end it, too, when the job ended. Such an operation is left out, unless
+            // a rank's GPU has worked on it for a long time.
             if (one.pending.is_long_on_gpu() || !one.pending.missing.empty() || !one.pending.unknown.empty() ||
                 !has_ended_elsewhere(one)) {
                 all.push_back(std::move(one.pending));
@@ -288,9 +288,9 @@ private:
         return ranks;
     }
 
-    /// Finds pairs of operations of a process set that ranks called in different orders. The ranks that called one of
-    /// the two operations wait there for the ranks that called the other one. A rank is named only once for each set,
-    /// with the first of its operations that belongs to such a pair.
+    /// Finds pairs of operations of a process set that ranks called in different orders. Some ranks called the first
+    /// operation and wait in it for ranks that called the second operation. A pair is left out if every rank of its
+    /// side `other` is already on the side `other` of an earlier pair of the set.
     static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;

@@ -33,8 +33,8 @@ struct PendingOperation {
     std::vector<std::int32_t> unknown;
     std::vector<std::int32_t> ended{};  ///< members on which the operation has ended
     std::uint64_t first_ordinal = 0;    ///< the smallest `ordinal` in `calls`
-    /// An operation that all members have called, and that has ended on some of them, is reported only if the GPU of
-    /// another member has worked on it for at least this time.
+    /// If all members have called an operation, and it has ended on some of them, it is usually not reported. It is
+    /// reported only if the GPU of another member has worked on it for at least this time.
     static constexpr std::int64_t kLongOnGpuNs = 1'000'000'000;
     [[nodiscard]] bool is_long_on_gpu() const {
         return std::any_of(calls.begin(), calls.end(),

@@ -55,8 +55,8 @@ private:
     Acceptor acceptor_;
 };
 
-/// This class is the side of the reach test in a supervisor of another host. It tries all addresses of rank 0's host at
-/// the same time. Threads: only one thread may use an object.
+/// This class is the part of the reach test that runs in a supervisor of another host. It tries all addresses of rank
+/// 0's host at the same time. Threads: only one thread may use an object.
 class ReachProbe {
 public:
     /// The time limits. An address that can be reached usually answers within a few milliseconds. Packets to other

@@ -127,7 +127,7 @@ GpuFacts look_for_gpus(const Environment& environment) {
     facts.visible = base::visible_gpus(variable == environment.end() ? std::nullopt : std::optional(variable->second),
                                        facts.machine.gpus);
     if (facts.machine.gpus.empty()) {
-        return facts;  // without a GPU, no program needs the libraries
+        return facts;  // on a machine without a GPU, no program needs the libraries
     }
     const std::string cache = output_of({"/sbin/ldconfig", "-p"}, environment);
     std::vector<std::string> folders;

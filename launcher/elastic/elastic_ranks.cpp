@@ -387,7 +387,7 @@ void ElasticRanks::carry_out(const Membership::Dismiss& dismiss, TimePoint now) 
 
 void ElasticRanks::carry_out(const Membership::Kill& kill, TimePoint /*now*/) {
     const auto found = workers_.find(kill.worker);
-    if (found != workers_.end()) {  // otherwise, the worker has ended since the decision to kill it
+    if (found != workers_.end()) {  // the worker may have ended since the decision to kill it
         output_->say(fmt::format("worker {} is killed: {}", kill.worker, kill.reason));
         signal(kill.worker, found->second, SIGKILL);
     }

@@ -43,7 +43,7 @@ Status RemoteWorkers::listen(JobOutput& output, const std::string& secret) {
         std::move(listener.value().sockets), [this](base::UniqueFd socket) { newcomers_->accept(std::move(socket)); },
         [this](std::string_view line) { output_->say(line); });
     agents_.on_error_text = [this](std::string_view text) {
-        if (!agents_.is_released()) {  // after release(), ssh only reports that ruedarun has ended ssh
+        if (!agents_.is_released()) {  // after release(), ssh only writes that ruedarun has ended it
             output_->pass_on_error(text);
         }
     };
@@ -195,7 +195,7 @@ void RemoteWorkers::lose(int number) {
     worker.ended = true;
     has_lost_host_ = true;
     worker.lost_until = std::chrono::steady_clock::now() + kLostTime;
-    stop_unneeded(worker.agent);  // otherwise the ssh to a host that does not answer would wait for hours
+    stop_unneeded(worker.agent);  // without this call, ssh would wait for hours for a host that does not answer
 }
 
 bool RemoteWorkers::has_living_neighbour(const std::string& host_key) const {

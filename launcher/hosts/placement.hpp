@@ -23,7 +23,7 @@ struct HostShare {
 /// Which ranks run where.
 struct Placement {
     std::vector<HostShare> shares;  ///< the shares of the hosts; hosts that get no ranks are left out
-    std::string reason;             ///< why the ranks are placed in this way, for --explain
+    std::string reason;             ///< the reason for this placement, for --explain
 };
 
 [[nodiscard]] int ranks_of(const Placement& placement);

@@ -35,7 +35,8 @@ struct RankSample {
 
 enum class JobState { running, shutting_down, aborted, ended };
 
-/// A job on this host at one moment. Texts from the job's memory are cleaned: they contain no control characters.
+/// The state of a job on this host at one point in time. Texts from the job's memory are cleaned: they contain no
+/// control characters.
 struct JobSample {
     std::string id;
     std::int64_t time_ns = 0;  ///< time of the sample, in CLOCK_MONOTONIC

@@ -79,7 +79,7 @@ Result<std::vector<ConfigEntry>> parse_config_file(std::string_view text, const 
         const std::size_t position = error.byte == 0 ? 0 : error.byte - 1;
         return failure(ErrorCode::invalid_argument, "{}:{}: this is no JSON: {}", base::printable(file),
                        line_at(text, std::min(position, text.size())), reason_of(error));
-    } catch (const Json::exception& error) {  // for example, a number is too large for every numeric type
+    } catch (const Json::exception& error) {  // for example, the file has a number that no numeric type can hold
         return failure(ErrorCode::invalid_argument, "{}: this is no JSON: {}", base::printable(file),
                        base::quote(error.what(), 160));
     }

@@ -95,7 +95,7 @@ struct LaunchPlan {
     bool runs_here = true;                       ///< whether a rank runs on this host; if not, the program's file need
                                                  ///< not exist here
     std::vector<EnvironmentChange> environment;  ///< changes to ruedarun's environment, for all ranks
-    std::string rendezvous;                      ///< only for LaunchWay::direct: the socket at which the ranks meet
+    std::string rendezvous;                      ///< the socket of the rendezvous; only for LaunchWay::direct
     bool sets_torch_variables = true;
     std::uint16_t master_port = 0;  ///< the value of MASTER_PORT; only for LaunchWay::direct, because otherwise the
                                     ///< parent of rank 0 (its supervisor) chooses a port

@@ -24,8 +24,9 @@ struct OomKills {
 /// /proc/vmstat. Returns nothing if there is no such line, or no number in it.
 [[nodiscard]] std::optional<std::uint64_t> parse_oom_kills(std::string_view text);
 
-/// Returns the count of this process's control group, which includes its children. If the group has no count (the root
-/// group of version 2, kernels before 4.13), returns the count of the whole machine.
+/// Returns how many processes the kernel has killed in this process's control group because memory ran out. The group
+/// includes this process's children. The root group of version 2 does not have this number, and neither has any group
+/// on kernels before 4.13. In these cases, returns the number of the whole machine.
 [[nodiscard]] OomKills count_oom_kills(const base::FileReader& read = base::read_small_file);
 
 /// Returns the difference between two counts. Returns nothing if the counts come from different files: the process was
@@ -48,7 +49,7 @@ public:
     /// Call this before the process starts.
     void begin() { before_ = count_oom_kills(read_); }
     /// Call this once for each process, after its end. (The kernel increments the count before it kills a process.)
-    /// `sent_by_us` says that ruedarun, or the process's parent, sent SIGKILL. In this case the result is empty.
+    /// `sent_by_us` says whether ruedarun, or the process's parent, sent SIGKILL. If it did, the result is empty.
     [[nodiscard]] OomKills look(int wait_status, bool sent_by_us) const {
         return is_kill(wait_status) && !sent_by_us ? grown(before_, count_oom_kills(read_)) : OomKills();
     }

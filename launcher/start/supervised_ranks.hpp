@@ -87,7 +87,7 @@ private:
     std::vector<Rank> ranks_;
     std::vector<RankEnd> ends_;
     TimePoint start_deadline_;  ///< when all supervisors must have reported
-    TimePoint link_deadline_;   ///< after release(): when all links must have ended
+    TimePoint link_deadline_;   ///< the deadline for the ends of all links; valid after release()
     bool links_expired_ = false;
     bool is_watched_closely_ = false;
     bool has_lost_host_ = false;  ///< whether a host did not answer for too long, so that its link was shut down

@@ -13,8 +13,8 @@ namespace rueda::launcher {
 /// early, and does not kill the other ranks after a failure. The program gets mpirun's environment and initialises MPI
 /// itself.
 ///
-/// Without RUEDARUN_CONTROL (for example if a user pasted a command of --dry-run), the supervisor only runs the
-/// program. It then sets the variables of torchrun, except those listed as NAME.
+/// If RUEDARUN_CONTROL is not set, the supervisor only runs the program. This is so, for example, if a user pasted a
+/// command that --dry-run printed. The supervisor then sets the variables of torchrun, except those listed as NAME.
 ///
 /// If ruedarun divides the GPUs of each host, the arguments of words_of() (rank_gpus.hpp) stand before `NAME …`. The
 /// supervisor then reports the GPUs of its host. Threads: one.

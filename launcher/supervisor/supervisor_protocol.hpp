@@ -31,8 +31,8 @@ enum class FrameKind : std::uint32_t {
     descriptors = 12,
     probe_addresses = 13,    ///< from ruedarun, before `welcome`: try these addresses of rank 0's host; payload: from
                              ///< encode_endpoints() (reachability.hpp)
-    reached_addresses = 14,  ///< from the supervisor, as the answer to `probe_addresses`; payload: those addresses that
-                             ///< it has reached
+    reached_addresses = 14,  ///< from the supervisor, as the answer to `probe_addresses`; payload: the addresses that
+                             ///< the supervisor has reached
     waits = 15,      ///< from the supervisor of a worker of an elastic job: the program waits for a place in the
                      ///< next generation; payload: a Greeting, whose ports are reserved for this generation
     job_hosts = 16,  ///< from ruedarun, to the supervisor of a worker of an elastic job; payload: the text for

@@ -18,10 +18,10 @@ namespace {
 /// differences would mark ranks by chance.
 constexpr double kStragglerShare = 0.10;
 
-/// Second condition for a straggler (a rank that delays the other ranks): its own waiting time is at most this part of
-/// the time that it made the other ranks wait. So if two ranks are late alternately, neither of them is marked. For
-/// example, on a machine with eight runnable threads for each core, one of two equal ranks waited during 38 % of the
-/// time, and the other one during 14 %.
+/// Second condition for a straggler (a rank that delays the other ranks): its own waiting time is at most this fraction
+/// of the time for which the other ranks waited for it. Because of this condition, two ranks that are late alternately
+/// are not marked. For example, on a machine with eight runnable threads for each core, one of two equal ranks waited
+/// during 38 % of the time, and the second rank during 14 %.
 constexpr double kStragglersOwnShare = 0.25;
 
 /// A rank seems to wait for its input if it was idle during at least this part of the interval. Idle means: it did not

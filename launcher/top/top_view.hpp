@@ -16,7 +16,7 @@
 
 namespace rueda::launcher {
 
-/// A job at one moment, with what its ranks have recorded. All lists are in the order of `job.ranks`.
+/// The state of a job at one point in time, and what its ranks recorded. All lists are in the order of `job.ranks`.
 struct TopSample {
     JobSample job;
     std::vector<std::optional<base::RecordedCounters>> counters;  ///< the counters of each rank; empty if the rank has

@@ -10,8 +10,8 @@ namespace rueda::launcher {
 /// Whether a signal of this number, sent to a job, is meant to end its programs.
 [[nodiscard]] bool ends_programs(int signal_number);
 
-/// Decides which signals the ranks that still run get, and when. It is a pure state machine: it reads no clock and
-/// sends no signals.
+/// Decides when the remaining ranks of a job get a signal, and which signal. It is a pure state machine: it reads no
+/// clock and sends no signals.
 ///
 ///   running ──a rank failed──▶ grace ──time──▶ terminating (SIGTERM) ──time──▶ killing (SIGKILL) ──time──▶ given up
 ///      │──the job was aborted──▶ grace of another length, then the same phases

@@ -63,7 +63,7 @@ private:
 /// The elements that a thread processes at a time.
 struct Slot {
     std::uint64_t begin;
-    bool are_elements_aligned;  ///< for a single: whether it is aligned; for a vector: true
+    bool are_elements_aligned;  ///< whether a single element is aligned; always true for a vector
 };
 
 /// Calls work(length, slot) for each of this thread's vectors, and then for each of its singles (single elements).

@@ -33,7 +33,7 @@ struct InFlight {
     std::size_t group_outputs = 0;  // the number of results of a group, if Rueda allocates them
     bool is_receive = false;        // whether this is a receive; its result is the rank that sent the message
     bool is_join = false;           // whether this is a join; its result is the rank that joined last
-    std::int32_t join_average = 0;  // for a join: its argument `average`, as a rueda_join_average
+    std::int32_t join_average = 0;  // the argument `average` of a join, as a rueda_join_average
     /// The device of all tensors, and the stream of the call. With RUEDA_CPU the tensors are in the CPU's memory.
     rueda_device_stream device{RUEDA_CPU, 0, nullptr};
     // a slot for the operation's name

@@ -149,8 +149,8 @@ PyObject* shutdown(PyObject* /*module*/, PyObject* /*unused*/) {
 PyObject* end_with_failure(PyObject* /*module*/, PyObject* /*unused*/) {
     const auto fail = [](int exit_status, void* /*unused*/) {
         if (exit_status == 0) {
-            // This calls exit() inside exit(). glibc then uses the status of the inner call (see
-            // core/c_interface/initialise.cpp).
+            // This function runs inside exit(), and calls exit() again. glibc then uses the status of the second call
+            // (see core/c_interface/initialise.cpp).
             std::exit(1);
         }
     };

@@ -102,7 +102,7 @@ def init(
     _show_place()
     _tracebacks.offer()
     if not _registered:
-        atexit.register(_leave)  # exit handlers run in reverse order: this one runs before the handler of _tracebacks
+        atexit.register(_leave)  # exit handlers run in reverse order, so _leave runs before the handler of _tracebacks
         _registered = True
     _watch_worker()
 
@@ -409,5 +409,5 @@ class busy:  # noqa: N801  (reads as the verb it is)
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if is_initialized():  # after a shutdown inside the scope, there is no scope to end
+        if is_initialized():  # if the scope's body has called shutdown(), there is no scope to end
             _native.busy_end()

@@ -74,5 +74,5 @@ class timeline_scope:  # noqa: N801  (reads as the verb it is)
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if _native.is_initialized():  # after a shutdown inside the scope there is no timeline
+        if _native.is_initialized():  # if the scope's body has called shutdown(), there is no timeline
             _native.timeline_scope(self._name, self._began_ns)

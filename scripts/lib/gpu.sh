@@ -248,20 +248,20 @@ gpu_step() {
 readonly kByNccl='process set 0 moves tensors on GPUs by NCCL'
 readonly kByIpc='process set 0 moves batches of [0-9]+ bytes and more on GPUs through GPU memory that the ranks share \(CUDA IPC\)'
 
-# way_step NAME WAY COMMAND…: runs a command, and checks in its log how tensors moved. WAY is a regular expression for
-# the expected line. Without this line the step fails, even if the command succeeds: if NCCL or CUDA IPC cannot be used,
-# Rueda moves the tensors in another way. The step also fails if the ranks found out later that they cannot share GPU
-# memory.
+# way_step NAME WAY COMMAND…: runs a command, and checks in its log how Rueda moved the tensors. WAY is a regular
+# expression for the log line of the expected way. Without this line the step fails, even if the command succeeds. (If
+# NCCL or CUDA IPC cannot be used, Rueda moves the tensors in another way.) The step also fails if the ranks found out
+# later that they cannot share GPU memory.
 way_step() {
     local wanted_way=$2 # for gpu_step
     gpu_step "$1" 30 "${@:3}"
 }
 
-# shared_nccl_step NAME COMMAND…: runs two ranks that share a GPU, with NCCL's experimental setting for this case. The
-# step passes only if the log says that NCCL was used. (RUEDA_GPU_PATH cannot force the use of NCCL, because the program
-# also has operations that NCCL does not have.) If the last word of the command is "dies", a rank kills itself, so the
-# job fails. Rank 0 must then still be able to use its GPU. Without NCCL, or with NCCL before 2.30, Rueda logs that it
-# moves the tensors in another way. The step then counts as skipped.
+# shared_nccl_step NAME COMMAND…: runs two ranks that share a GPU, and turns on NCCL's experimental setting for such
+# ranks. The step passes only if the log says that NCCL was used. (RUEDA_GPU_PATH cannot force the use of NCCL, because
+# the program also has operations that NCCL does not have.) If the last word of the command is "dies", a rank kills
+# itself, so the job fails. Rank 0 must then still be able to use its GPU. Without NCCL, or with NCCL before 2.30, Rueda
+# moves the tensors in another way, and logs this. The step then counts as skipped.
 shared_nccl_step() {
     # shellcheck disable=SC2016  # the inner bash expands the variables
     gpu_step "$1" 30 env NCCL_MULTI_RANK_GPU_ENABLE=1 bash -c \

@@ -293,7 +293,7 @@ TEST_CASE("the table is in order", "[config]") {
         CAPTURE(variable.name);
         CHECK(names.insert(variable.name).second);
     }
-    // These rows must have as many columns as the head of the table.
+    // The rows below must have as many columns as the head of the table.
     CHECK(page.find("| `RUEDA_SLOTS` | number | `1024` | 16 … 65536 |  | rank 0's | The number of tensor names") !=
           std::string::npos);
     CHECK(page.find("| `RUEDA_STALL_CHECK` | switch | `1` | 0, 1 | `HOROVOD_STALL_CHECK_DISABLE` (inverted) |") !=

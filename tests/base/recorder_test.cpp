@@ -429,7 +429,7 @@ TEST_CASE("pending operations are found in the ring, and steps are none", "[reco
         CHECK(reader.pending().oldest_announced_ns ==
               reader.ns_of(recorder.memory->operations[second].announced.load()));
     }
-    // These operations overwrite all others in the ring.
+    // The operations of this loop overwrite all earlier operations in the ring.
     for (std::uint64_t i = 0; i < RankRecorder::kOperations; ++i) {
         const std::uint64_t number = recorder.writer.announce({});
         recorder.writer.start(number, ticks_now());

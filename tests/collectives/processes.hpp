@@ -10,9 +10,9 @@
 namespace rueda::tests {
 
 /// Runs `body(rank)` in `count` forked processes, waits for all of them, and returns the texts that the bodies
-/// returned. The text of a process that ended in another way is, for example, "killed by signal 9". A process that runs
-/// longer than `limit` is killed, and its text is "hung". Bodies must not use Catch's assertions, which would be lost
-/// in a child process.
+/// returned. If a signal ended a process, its text is, for example, "killed by signal 9". A process that runs longer
+/// than `limit` is killed, and its text is "hung". Bodies must not use Catch's assertions, which would be lost in a
+/// child process.
 [[nodiscard]] std::vector<std::string> run_processes(int count, const std::function<std::string(int)>& body,
                                                      std::chrono::seconds limit = std::chrono::seconds(60));
 

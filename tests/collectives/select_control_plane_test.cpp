@@ -105,7 +105,7 @@ TEST_CASE("a launcher is believed only while it can be reached", "[unit]") {
         return read_launch_facts(environment_of(std::move(variables))).launcher;
     };
     CHECK(launcher({}).empty());
-    // These are variables of a Slurm batch script and its children, which no launcher started as ranks.
+    // A Slurm batch script and its children have such variables, although no launcher started them as ranks.
     CHECK(launcher({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}).empty());
     CHECK(launcher({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}).empty());
     CHECK(launcher({{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "x"}}).empty());

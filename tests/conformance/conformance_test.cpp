@@ -37,8 +37,8 @@ struct JobConfiguration {
 };
 
 /// Runs the scenarios in the world and, on a second thread, in a set of all ranks except the last. The operations in
-/// the world have the same names as the operations in the set. Nevertheless, an operation in the world must not wait
-/// for an operation in the set, nor the other way round.
+/// the world have the same names as the operations in the set. Nevertheless, the operations in the world and the
+/// operations in the set must not wait for each other.
 void run_in_two_sets(RankContext& context, RuntimeClient& world) {
     std::vector<int> ranks(static_cast<std::size_t>(world.size() - 1));
     std::iota(ranks.begin(), ranks.end(), 0);

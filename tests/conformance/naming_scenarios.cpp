@@ -116,7 +116,7 @@ void many_names(Client& client) {
         for (int i = 0; i < kNames; ++i) {
             step.submit(i, 1 + i * 13, i % 2 == 0);
         }
-        Step same(client, "many.kept.", step_number);  // this name is used in every step
+        Step same(client, "many.kept.", step_number);  // every step uses the same name for this operation
         same.submit(0, 50, false);
         same.finish();
         step.finish();

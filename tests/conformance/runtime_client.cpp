@@ -73,7 +73,7 @@ struct Output {
 /// The splits as the C interface takes them. The pointer is null if there are none.
 struct GivenSplits {
     explicit GivenSplits(const Splits& splits) : count(splits.has_value() ? splits->size() : 0) {
-        // for an empty list, the pointer must not be null: null means equal splits
+        // If the list is empty, the pointer must not be null, because null means equal splits.
         static constexpr std::int64_t kNone = 0;
         pointer = !splits.has_value() ? nullptr : splits->empty() ? &kNone : splits->data();
     }

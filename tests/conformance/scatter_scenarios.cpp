@@ -152,7 +152,8 @@ void reducescatters(Client& client) {
     }
 }
 
-/// Uses the same names again, so that these names have slots. Calls with the caller's output are blocking.
+/// Uses the same names again, so that these names have slots. Uses the blocking form of an operation if the caller
+/// provides the output, and the asynchronous form if Rueda allocates the output.
 void repeated_reducescatters(Client& client) {
     constexpr std::array kFactors = {Reduce{ReduceOp::sum, 0.5, 3.0}, Reduce{ReduceOp::average, 2.0, 1.0},
                                      Reduce{ReduceOp::max, 0.5, 2.0}};
@@ -220,7 +221,8 @@ bool blocks_or_is_late(const Client& client, int round) {
     return (round * 5 + client.rank() * 3 + round / 11) % 4 != 0;
 }
 
-/// Ranks use the same name in different ways: some block, some have resident memory, some pass their own output.
+/// The ranks run a reduce-scatter of the same name with different calls: some ranks make a blocking call, some have
+/// resident memory, and some pass their own output.
 void mixed_reducescatters(Client& client) {
     constexpr std::array kShapes = {Extents{3, 1}, Extents{9, 11}, Extents{41, 13}, Extents{97, 50}, Extents{128, 127}};
     for (int round = 0; round < 150; ++round) {

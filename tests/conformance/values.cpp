@@ -175,8 +175,8 @@ double tolerance(DType dtype) {
 
 /// Returns the largest absolute value that one rank adds to a sum. The allowed error depends on this value. Returns 0
 /// if no intermediate result is rounded: for operations other than sums and averages, and for sums of 8-bit floats over
-/// up to eight ranks without factors. Such a sum of 8-bit floats is exact, because all integers up to 8 are exact. A
-/// larger allowed error would hide that a rank is missing.
+/// up to eight ranks without factors. Such a sum of 8-bit floats is exact, because these types have all integers up to
+/// 8. If this function returned more, the allowed error would hide that a rank is missing.
 double largest_share(DType dtype, const Reduce& reduce, int ranks) {
     const double largest_input = ops::is_float8(dtype) ? 1 : 4;
     if (ops::is_float8(dtype) && ranks <= 8 && reduce.op == ReduceOp::sum && reduce.prescale == 1 &&

@@ -44,7 +44,7 @@ struct Place {
 };
 
 struct Work {
-    int number = 0;  ///< this work's number among all works, and the seed of its inputs
+    int number = 0;  ///< identifies this work among all works, and is the seed of its inputs
     WorkKind kind = WorkKind::allreduce;
     DType dtype = DType::float32;
     Reduce reduce{};

@@ -74,7 +74,7 @@ TEST_CASE("CRC-32C has the values of RFC 3720", "[unit]") {
         CHECK(function(descending.data(), 32) == 0x113fdb5c);
         CHECK(function("", 0) == 0);
     }
-    CHECK(masked(0xe3069283) == 0xc78ab0e5);  // TensorFlow masks this CRC in the same way
+    CHECK(masked(0xe3069283) == 0xc78ab0e5);  // TensorFlow's masked value of this CRC is the same
 }
 
 TEST_CASE("A fraction with very many digits is read exactly", "[unit]") {

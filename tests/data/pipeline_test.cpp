@@ -543,7 +543,7 @@ TEST_CASE("The limit of malformed records holds for each epoch, also after a res
     options.malformed_limit = 2;
     options.start = {.epoch = 1, .step = 1};
     Pipeline resumed(options);
-    // only the malformed record in this step counts, not those of earlier steps
+    // After the resume at step 1, only the malformed record of step 1 counts, not those of step 0.
     CHECK(take_steps(resumed, 9, ended) == Steps{{5, 6, 8, 9}});
     CHECK_THAT(message_of([&] { take_steps(resumed, 9, ended); }),
                Contains("record 7") && Contains("allows 2 malformed records in each epoch, and there are 3 now"));
@@ -763,7 +763,7 @@ TEST_CASE("By default, the ranks of a host divide the cores", "[unit]") {
     CHECK(threads(0, {.ranks = 4, .threads = 3}) == 3);
     CHECK(threads(0, {.ranks = 1, .threads = 64}) == 8);
     CHECK(threads(5, {.ranks = 4, .threads = 3}) == 5);
-    // This program has no job, so it may use the whole host.
+    // This test program is not a rank of a job, so it may use the whole host.
     CHECK(host_share().ranks == 1);
     CHECK(host_share().threads >= 1);
     CHECK(host_share().threads <= static_cast<int>(base::affinity_cores()));

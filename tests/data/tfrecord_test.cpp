@@ -112,7 +112,7 @@ TEST_CASE("A file that is no TFRecord file is an error, whatever the limit", "[u
                        "1 2:3\n"),
                Contains("begins with the text '1 2:3'"));
     CHECK_THAT(refused("\x1f\x8b\x08 0123456789"), Contains("begins like gzip data"));
-    // These bytes may be a damaged or cut TFRecord file, which is a malformed record.
+    // The following bytes may be from a damaged or cut TFRecord file. Such a file is a malformed record.
     CHECK(refused("A") == "no error");
     CHECK(refused(std::string("\x1f\x8b\0\0\0\0\0\0", 8)) == "no error");
     CHECK(refused(std::string(20, '\xff')) == "no error");

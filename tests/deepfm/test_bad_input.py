@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Gives deepfm bad input. The program must print one line about the input and end with the right exit status. The
-jobs have two ranks, so that a test also notices if one rank waits for the other one for ever.
+jobs have two ranks, so that a test also notices if one rank waits for the other rank for ever.
 """
 
 import re

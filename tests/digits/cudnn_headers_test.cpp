@@ -11,8 +11,8 @@
 
 namespace {
 
-/// Returns whether two types are passed to a function in the same way. The tables of examples/digits declare pointers
-/// to NVIDIA's objects as void pointers, and enumerations as int.
+/// Returns whether the two types are equivalent as a type of a function's parameter. The tables of examples/digits
+/// declare pointers to NVIDIA's objects as void pointers, and enumerations as int.
 template <class A, class B>
 constexpr bool is_passed_alike() {
     if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts examples/digits in all possible ways.
+"""Starts examples/digits without a launcher, by ruedarun (with and without mpirun), and by plain mpirun.
 
 The environment variables DIGITS, RUEDARUN and MPIRUN (may be empty) name the programs, and DIGITS_DATA names the file
 of the UCI digits. Without this file, the tests use images that this module makes.
@@ -48,7 +48,7 @@ def plain_mpirun(processes, program):
 
 
 def make_data(path):
-    """Writes a thousand images: ten patterns, each of which is blurred in many ways. These images are as easy to learn
+    """Writes a thousand images. Each image is one of ten patterns with random noise. These images are as easy to learn
     as the digits."""
     numbers = random.Random(1)
     patterns = [[numbers.choice((0, 3, 13, 16)) for _ in range(64)] for _ in range(10)]
@@ -85,7 +85,7 @@ def processes_of_digits():
 
 
 class DigitsTest(unittest.TestCase):
-    """The base class of the tests. It creates a folder for each test, and starts the program in different ways."""
+    """The base class of the tests. It creates a folder for each test, and has functions that start the program."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory(prefix="rueda-digits-")

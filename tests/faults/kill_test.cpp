@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Kills a rank at a random moment. Every other rank must soon get an error that names the killed rank, and must end
+// Kills a rank at a random time. Every other rank must soon get an error that names the killed rank, and must end
 // cleanly.
 #include <unistd.h>
 

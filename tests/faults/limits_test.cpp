@@ -82,7 +82,7 @@ TEST_CASE("a limit of address space", "[faults]") {
     // memory. The largest limit leaves enough memory for both.
     for (const std::uint64_t mebibytes : {4U, 10U, 16U, 24U, 40U, 80U, 700U}) {
         base::Config config = test_config();
-        // with 0, the default, Rueda computes this limit from the memory that limit_address_space() leaves
+        // With 0, the default, Rueda computes the limit from the memory that limit_address_space() leaves.
         config.resident_limit_bytes = 0;
         const RanksResult result = run_ranks(2,
                                              [&](RankContext& context) {

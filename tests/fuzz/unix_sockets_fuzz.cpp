@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Fuzzes the parser of /proc/net/unix, in which other users choose the names of sockets. The name of a socket is the
-// rest of its line after seven words. The parser must find exactly the sockets whose sixth word says that they are not
-// connected.
+// rest of its line after seven words. The parser must find exactly the named sockets whose sixth word says that they
+// are not connected.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -55,9 +55,9 @@ expect_text "bench-1" "FAILED (1)" "the report is"
 grep -q '^| bench-1 | FAILED (1) |' "$folder/report.md" || fail "the report has no row of bench-1: $(cat "$folder/report.md")"
 grep -q 'gpu_bench allreduce --seconds' "$folder/report.md" || fail "the report does not show the command"
 
-# Each check step is about one way to move tensors. The step must fail if Rueda moves them in another way, although the
-# job succeeds. In this test, a script replaces ruedarun: it starts no job, and prints the log lines that the test
-# wants.
+# Each check step expects one method of moving tensors, for example NCCL. The step must fail if Rueda uses another
+# method, although the job succeeds. In this test, a script replaces ruedarun: it starts no job, and prints the log
+# lines that the test wants.
 cat >"$folder/programs/bin/ruedarun" <<'TEXT'
 #!/usr/bin/env bash
 printf '%s\n' "$LOG_OF_JOB"

@@ -106,7 +106,7 @@ TEST_CASE("Recording again does not change earlier waits", "[unit]") {
         fill(memory, 1, 16, first);
         record(event, first);
         wait_for(second, event);
-        record(event, third);  // this second record must not affect the wait of the second stream
+        record(event, third);  // the second recording must not affect the wait of the second stream
         fill(memory, 2, 16, second);
         release_device(0);
         synchronize(second);

@@ -98,7 +98,7 @@ TEST_CASE("The program does not know that its own work in a stream has ended", "
         if (synchronizes) {
             synchronize(first);
         }
-        fill(memory, 5, 4, second);  // only synchronize() orders this after the work in the first stream
+        fill(memory, 5, 4, second);  // only synchronize() orders this fill() after the work in the first stream
         settle();
         CHECK(has_violation("Race: cuMemsetD8Async") == !synchronizes);
     }

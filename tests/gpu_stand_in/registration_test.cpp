@@ -27,8 +27,8 @@ NcclResult reduce(DeviceAddress input, DeviceAddress output, NcclCommunicator co
     return nccl().all_reduce(pointer(input), pointer(output), 4, kNcclInt32, kNcclSum, communicator, stream);
 }
 
-/// Runs an allreduce on two ranks whose memory is registered in different ways, which is a mistake. Waits for the
-/// report of this violation. The allreduce hangs, so it is then aborted.
+/// Runs an allreduce on two ranks. Only one rank has registered its memory, or the ranks use different offsets. Waits
+/// for the report of this violation. The allreduce hangs, so it is then aborted.
 void check_misfit(const std::function<DeviceAddress(int rank, NcclCommunicator communicator)>& memory_of) {
     reset(1, 2);
     const NcclUniqueId id = make_id();

@@ -30,7 +30,7 @@ Uncaught end_by(ErrorCode code) {
         ::dup2(ends[1], STDERR_FILENO);
         ::close(ends[0]);
         ::signal(SIGABRT, SIG_DFL);  // removes the test framework's handler
-        // Throws out of a noexcept function. This ends the process in the same way as an exception that leaves main().
+        // The exception leaves a noexcept function. It ends the process like an exception that leaves main().
         [](ErrorCode which) noexcept { throw_error(which, "the reason"); }(code);
     }
     ::close(ends[1]);

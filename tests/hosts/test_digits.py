@@ -13,7 +13,7 @@ DATA = os.environ.get("DIGITS_DATA", "")
 
 
 def make_data(path):
-    """Writes a thousand images: ten patterns, each of which is blurred in many ways. These images are as easy to learn
+    """Writes a thousand images. Each image is one of ten patterns with random noise. These images are as easy to learn
     as the digits."""
     numbers = random.Random(1)
     patterns = [[numbers.choice((0, 3, 13, 16)) for _ in range(64)] for _ in range(10)]

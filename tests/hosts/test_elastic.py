@@ -280,7 +280,8 @@ class Slots(ElasticHosts):
         self.assertEqual(job.wait(), 0, job.err)
         self.assertEqual(calls.read_text(), "ssh\n")
         written = [(self.folder / "out" / f"rank.{number}.out").read_text() for number in range(12)]
-        self.assertEqual(written, ["0\n"] * 12)  # before init(), each process is a job of one rank
+        # Before init(), each process is a job of one rank, so its rank is 0.
+        self.assertEqual(written, ["0\n"] * 12)
 
     def test_ruedarun_is_suspended(self):
         """A suspended ruedarun reads no output. But its kernel still accepts data from the supervisors, so no rank is

@@ -35,8 +35,8 @@ def start(on_a, on_b):
 
 class Differ(unittest.TestCase):
     def test_rank_0s_count_and_one_warning_says_so(self):
-        # These settings choose algorithms that do not fit together, and tables of different sizes. If each host used
-        # its own values, a host could wait for messages that the other host never sends.
+        # Only host b has these settings. They choose algorithms that do not fit those of host a, and other sizes of
+        # tables. If each host used its own values, a host could wait for messages that the other host never sends.
         there = {
             "RUEDA_DOUBLING_LIMIT": "0",
             "RUEDA_HOLD_TIME": "0.001",

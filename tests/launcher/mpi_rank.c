@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SPDX-FileCopyrightText: 2026 The Rueda authors */
-/* An MPI program for the tests of ruedarun. All ranks synchronise. Then rank 1 ends first, in the way that the
-argument names. */
+/* An MPI program for the tests of ruedarun. All ranks synchronise. Then rank 1 ends first. The argument says how
+it ends. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

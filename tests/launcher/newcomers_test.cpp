@@ -126,7 +126,7 @@ TEST_CASE("the oldest newcomer without a proof makes room for a new one", "[unit
     CHECK(reception.newcomers().count() == 3);
     CHECK(is_closed(first.value()));
     CHECK_FALSE(is_closed(second.value()));
-    FrameLink supervisor = reception.proven();  // the second connection was dropped to make room for this one
+    FrameLink supervisor = reception.proven();  // the second connection is closed to make room for this connection
     CHECK(is_closed(second.value()));
     supervisor.send(FrameKind::hello, 1, "host");
     reception.turn();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests ruedarun with real processes as its users see it, in both ways to start ranks (with and without mpirun).
+"""Tests ruedarun with real processes as its users see it. ruedarun starts the ranks with mpirun and without it.
 
 Usage: ruedarun_test.py RUEDARUN MPI_PROGRAM [unittest's arguments]. MPI_PROGRAM is "none" if there is no MPI.
 """
@@ -394,7 +394,7 @@ class Completion(LauncherTest):
 
 
 class BothWays:
-    """Tests that must pass for both ways to start ranks: with and without mpirun."""
+    """Tests that must pass if ruedarun starts the ranks with mpirun, and also without it."""
 
     way = []
 
@@ -1509,7 +1509,7 @@ class SeveralHosts(BothWays, LauncherTest):
         mpirun = [pid for pid, line in marked_processes().items() if line.split()[0].endswith("mpirun")]
         variables = pathlib.Path(f"/proc/{mpirun[0]}/environ").read_bytes().split(b"\0")
         secret, places = next(v for v in variables if v.startswith(b"RUEDARUN_CONTROL=")).split(b"=", 1)[1].split(b"@")
-        for process_folder in pathlib.Path("/proc").glob("[0-9]*"):  # also finds the ssh processes of the test hosts
+        for process_folder in pathlib.Path("/proc").glob("[0-9]*"):  # checks the ssh processes of the test hosts, too
             with contextlib.suppress(OSError):  # some processes end meanwhile
                 self.assertNotIn(secret, (process_folder / "cmdline").read_bytes())
         script = handshake.__file__

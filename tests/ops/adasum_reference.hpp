@@ -15,7 +15,7 @@ namespace rueda::ops::test {
 /// rounded to a tensor's type. `vectors` is indexed by rank and element.
 std::vector<long double> adasum_of_vectors(std::vector<std::vector<long double>> vectors);
 
-/// Computes the result, with the exact bits that docs/design/0007-adasum.md prescribes. Each owner (a rank that
+/// Computes Adasum's result with the exact bits that docs/design/0007-adasum.md prescribes. Each owner (a rank that
 /// computes a share of the tensor) divides its share into `of_each` consecutive parts, and sums the parts' dot
 /// products. The tree combines weights instead of vectors.
 Bytes expected_adasum(const Reduction& reduction, const std::vector<Bytes>& sources, std::size_t count,

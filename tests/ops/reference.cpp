@@ -268,7 +268,8 @@ Bytes expected(const Reduction& r, const std::vector<Bytes>& sources, std::size_
 Bytes expected_in_groups(const Reduction& r, const std::vector<Bytes>& sources, const GroupSizes& sizes,
                          std::size_t count) {
     if (!is_floating_point(r.dtype)) {
-        // for integers and bool, levels make no difference, because the order of the sources does not matter
+        // For integers and bool, the result does not depend on the order of the sources. So the levels make no
+        // difference.
         return expected(r, sources, count);
     }
     const bool adds = r.op == ReduceOp::sum || r.op == ReduceOp::average;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of a job of test_faults.py. Rank 1 ends the job in the requested way. The other ranks print which error they
-got."""
+"""One rank of a job of test_faults.py. The first argument says how rank 1 ends the job. The other ranks print which
+error they got."""
 
 import ctypes
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Starts multiprocessing's workers as ranks. Rank 1 fails in the requested way. The program prints what the other ranks
-report, and how each worker ends."""
+"""Starts multiprocessing's workers as ranks. The second argument says how rank 1 fails. The program prints what
+the other ranks report, and how each worker ends."""
 
 import multiprocessing
 import os

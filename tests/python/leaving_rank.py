@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of a job of test_faults.py. Rank 0 leaves in the requested way. Rank 1 calls shutdown() only after rank 0
-was interrupted."""
+"""One rank of a job of test_faults.py. The first argument says how rank 0 leaves. Rank 1 calls shutdown() only after
+rank 0 was interrupted."""
 
 import os
 import pathlib

@@ -34,7 +34,7 @@ for module in pkgutil.iter_modules(rueda.__path__):
 
 def ending_the_job(inner):
     """Ends the process if the test fails. Otherwise this rank would continue with other examples, while the other ranks
-    still wait for this one."""
+    still wait for this rank."""
 
     @functools.wraps(inner)
     def run(*arguments, **keywords):

@@ -163,7 +163,8 @@ class Callbacks(unittest.TestCase):
             total = sum(range(1, rueda.size() + 1))
             np.testing.assert_array_equal(rueda.allreduce(mine, "waits", rueda.Sum), np.full(3, total))
             received = np.zeros(3)
-            # The receive must get this message. If a refused call had sent a message, the receive would get that one.
+            # The receive must get this message. If a refused call had sent a message, the receive would get the message
+            # of the refused call.
             sent = rueda.send_async(mine, other, 3)
             rueda.receive(received, tag=3)
             sent.wait()

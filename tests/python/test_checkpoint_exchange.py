@@ -220,7 +220,8 @@ input()
         self.assertIsNone(manager.last_failure())
         second = training.CheckpointManager(self.folder)  # in the same process
         self.assertTrue(second.save(2, {"w": np.zeros(1)}))
-        second.wait()  # otherwise the manager's thread would still write while the folder is removed
+        # Without this wait, the manager's thread could still write while the folder is removed.
+        second.wait()
 
     def test_other_programs_read_the_model(self):
         try:

@@ -17,7 +17,8 @@ def setUpModule():
 
 
 def tearDownModule():
-    rueda.barrier()  # this rank may finish the last test before other ranks have begun it
+    # This rank may finish the last test before other ranks have begun it. So it waits for them.
+    rueda.barrier()
     rueda.shutdown()
 
 

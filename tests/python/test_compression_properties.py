@@ -164,7 +164,7 @@ class CompressionProperties(JobTest):
         elif way == "fp16":
             np.testing.assert_array_equal(compressed, compressed.astype(np.float16))
         else:
-            # These bits are always 0 in a bfloat16 number.
+            # A number that was rounded to bfloat16 has zeros in its `low` lowest bits.
             low = 8 * compressed.itemsize - 16 if dtype == "float32" else 45
             np.testing.assert_array_equal(compressed.view(f"u{compressed.itemsize}") & ((1 << low) - 1), 0)
         if len(self.hosts) > 1 and count >= 100:

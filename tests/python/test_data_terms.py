@@ -32,7 +32,7 @@ class WithFolder(unittest.TestCase):
 
 class Hashing(WithFolder):
     def test_the_hash_is_xxh64(self):
-        # These numbers are from libxxhash 0.8.1. The bucket is hash * buckets / 2^64.
+        # The expected hashes are from libxxhash 0.8.1. A text's bucket is hash * buckets / 2^64.
         hashes = {"": 0xEF46DB3751D8E999, "abc": 0x44BC2CF5AD770999, "68fd1e64": 0x5D3CCD85C9C22FE4}
         buckets = data.hash_texts(list(hashes), 2**40)
         self.assertEqual(buckets.tolist(), [value >> 24 for value in hashes.values()])
@@ -221,7 +221,7 @@ class Growing(WithFolder):
             for size in (1, 2, 3):
                 vocabulary = data.Vocabulary(["7"], most_terms=9, grows=True)
                 stage = data.LookUp(["a", "b"], vocabulary)
-                for rank in range(size):  # this one process simulates all ranks, one after the other
+                for rank in range(size):  # this process simulates all ranks, one after another
                     options = {"rank": rank, "size": size, "remainder": "pad", "weights": "counts"}
                     batches = list(data.Pipeline(path, columns, 3, maps=[stage], **options))
                     share = 3 * (rank + 1) // size - 3 * rank // size

@@ -604,7 +604,8 @@ class Failures(unittest.TestCase):
             poll = select.poll()
             poll.register(process.connection, select.POLLIN)
             poll.poll()  # waits until the worker has sent the second batch
-            del held  # this tells the worker that the slot is free, but the worker dies before it reads the message
+            # `del` tells the worker that the slot is free. But the worker dies before it reads this message.
+            del held
             while process.connection.fileno() >= 0 and not os.waitid(
                 os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
             ):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Compares random operations, types, shapes, process sets and orders with NumPy. Each rank waits in its own way, for
-example by callbacks. Sometimes the ranks disagree about an operation; only this operation may fail."""
+"""Compares random operations, types, shapes, process sets and orders with NumPy. Each rank draws how it waits for an
+operation, for example by callbacks. Sometimes the ranks disagree about an operation; only this operation may fail."""
 
 import asyncio
 import functools

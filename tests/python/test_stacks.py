@@ -15,8 +15,8 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-# The number of captures in a test. Each capture comes at a random moment of the main thread's loop. It takes about
-# 0.3 s, most of it waiting.
+# The number of captures in a test. Each capture comes at a random time in the main thread's loop. A capture takes
+# about 0.3 s; most of this time is waiting.
 CAPTURES = 5
 LIMIT_SECONDS = 90
 # Rueda waits only one second for the stack of a main thread, and 2.5 s for the stacks of a rank. On a busy machine a

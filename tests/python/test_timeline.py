@@ -196,7 +196,7 @@ rueda.shutdown()
         self.assertIn("merged already", again.stderr)
 
     def test_merges_the_parts_that_it_gets(self):
-        """It must be possible to write the merged timeline over the file of one of the parts."""
+        """The merged timeline may overwrite the file of one of its parts."""
         if MPIRUN is None:
             self.skipTest("no mpirun")
         # Each host writes to its own path, as if the hosts had no common file system.

@@ -127,7 +127,8 @@ struct RanksResult {
 };
 
 /// Runs `body` on each of `size` ranks (at most 64), as threads or as forked processes. All ranks begin at the same
-/// moment. Returns when all have ended. The variable TMPDIR names a new folder, which must be empty at the end.
+/// time. Returns when all ranks have ended. The environment variable TMPDIR names a new folder, which must be empty at
+/// the end.
 ///
 /// A body fails by an exception, for example of RUEDA_RANK_CHECK. It must not use Catch's assertions, which are lost in
 /// a child process and do not work in several threads. If the ranks are processes, the caller's process must have no

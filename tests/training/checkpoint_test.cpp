@@ -290,7 +290,8 @@ TEST_CASE("a process that is killed while it saves leaves a complete checkpoint"
         }
         char byte = 0;
         REQUIRE(::read(ready[0], &byte, 1) == 1);
-        // This pause synchronises nothing. With it, each round interrupts the save at another moment.
+        // This pause is no synchronisation. It has a different length in each round, so each round interrupts the save
+        // at a different point.
         ::usleep(round * 53);
         ::kill(child, SIGKILL);
         REQUIRE(::waitpid(child, nullptr, 0) == child);

@@ -43,7 +43,7 @@ TEST_CASE("the points of a curve are at their places", "[training]") {
     const std::string linear = folder.drawn({{"a", {{0, 0}, {5, 1}, {7, NAN}, {10, 2}}}, {"b <&>", {{0, 1}, {10, 1}}}},
                                             {.title = "t", .x_label = "x", .y_label = "y"});
     // The plot reaches from x = 70 to 740, and from y = 346 (at the bottom) to 46.
-    CHECK_THAT(linear, Contains("d=\"M70.0 346.0 L405.0 196.0\""));  // from the lower left corner to the middle
+    CHECK_THAT(linear, Contains("d=\"M70.0 346.0 L405.0 196.0\""));  // a line from the lower left corner to the middle
     CHECK_THAT(linear, Contains("d=\"M740.0 46.0 L740.0 46.0\""));   // after the gap, one point
     CHECK_THAT(linear, Contains("d=\"M70.0 196.0 L740.0 196.0\""));  // the other curve
     CHECK_THAT(linear, Contains(">b &lt;&amp;&gt;<") && Contains(">t<") && Contains(">x<") && Contains(">y<"));

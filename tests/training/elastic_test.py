@@ -51,10 +51,11 @@ class Elastic(elastic_jobs.ElasticTest):
             )
             job.wait_for(lambda: len(job.started(0)) == 4)
             pids = [line.pid for line in job.started(0)]
-            os.kill(pids[0], signal.SIGSTOP)  # this rank stays in its step
+            os.kill(pids[0], signal.SIGSTOP)  # SIGSTOP keeps this rank in its step
             os.kill(pids[3], signal.SIGKILL)
             job.wait_for(lambda: "was killed by signal 9" in job.err)
-            time.sleep(1)  # until the other two ranks have left the generation and wait; no line shows this
+            # During this sleep, the other two ranks leave the generation and wait, without printing a line.
+            time.sleep(1)
             job.kill_together(pids[0], pids[1])
             end.touch()  # the job continues until this file exists
             self.check_result(job, steps, 1)

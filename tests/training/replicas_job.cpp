@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// Tests rueda::training::Replicas with any number of processes: 1 to 8 replicas in each process, all ways of reduction,
-// bit by bit against a plain computation. The exit status is 1 if something is wrong.
+// Tests rueda::training::Replicas with any number of processes, 1 to 8 replicas in each process, and all kinds of
+// reduction. Compares the results bit by bit with a plain computation. The exit status is 1 if something is wrong.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -109,7 +109,7 @@ bool same_bits(std::span<const float> one, std::span<const float> other) {
     return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size_bytes()) == 0;
 }
 
-/// Returns the argument `group` of expected_sum() for this way of reduction.
+/// Returns the argument `group` of expected_sum() for this kind of reduction.
 int group_of(training::ReplicaReduction reduction, int group, int count) {
     if (reduction == training::ReplicaReduction::ring) {
         return kRing;

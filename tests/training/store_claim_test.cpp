@@ -68,7 +68,8 @@ public:
     void end() {
         if (pid_ > 0) {
             ::kill(pid_, SIGKILL);
-            // with leaves_child, `pid_` is a grandchild of this process, so waitpid() fails, which is no problem
+            // If leaves_child was true, `pid_` is a grandchild of this process. So waitpid() fails, which is no
+            // problem.
             ::waitpid(pid_, nullptr, 0);
             pid_ = 0;
         }

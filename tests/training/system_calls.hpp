@@ -16,9 +16,9 @@ enum class Fault : std::uint8_t {
     none,
     input_output_error,  ///< the call fails with EIO
     no_space,            ///< the call fails with ENOSPC
-    short_write,         ///< a write writes only half of the bytes; other calls work
+    short_write,         ///< a write stores only half of the bytes; other calls work
     death,               ///< the process is killed before the call, as by SIGKILL
-    death_in_write,      ///< a write writes half of the bytes, and then the process is killed
+    death_in_write,      ///< a write stores half of the bytes, and then the process is killed
 };
 
 /// Makes one later call fail. If `call` is 1, the next call fails. No other thread may use files while this function

@@ -38,11 +38,12 @@ Snapshot BackupAndRestore::snapshot(std::int64_t completed) const {
 void BackupAndRestore::complete(std::int64_t step) {
     const std::int64_t completed = step + 1;
     if (rank() != 0) {
-        return;  // only rank 0 writes, and its clock decides when
+        return;  // only rank 0 writes checkpoints, and rank 0's clock decides when
     }
     if (completed == steps_) {
         const Busy busy("writing the last checkpoint");  // the other ranks may already wait for this rank
-        // without this wait, the last checkpoint would be skipped if an earlier one were still being written
+        // If an earlier checkpoint were still being written, save() would skip the last checkpoint. So this wait comes
+        // first.
         manager_->wait();
         manager_->save(snapshot(completed));
         manager_->wait();

@@ -89,8 +89,8 @@ std::optional<Result<CheckpointInfo>> look_at(const fs::path& folder) {
     return opened.is_ok() ? Result<CheckpointInfo>(opened.value().info()) : Result<CheckpointInfo>(opened.status());
 }
 
-/// Returns whether the system refuses to read a file of the checkpoint, for example because the disk fails for a moment
-/// or descriptors are used up. A damaged file counts as readable, because the system can read it.
+/// Returns whether the system refuses to read a file of the checkpoint, for example because the disk fails temporarily
+/// or no descriptors are left. A damaged file counts as readable, because the system can read it.
 bool cannot_be_read_now(const fs::path& folder) {
     std::error_code error;
     fs::directory_iterator entry(folder, error);
@@ -105,8 +105,8 @@ bool cannot_be_read_now(const fs::path& folder) {
     return static_cast<bool>(error);
 }
 
-/// Called for an old checkpoint that could not be opened. Returns whether it must be kept: its files may be unreadable
-/// only for a moment, and it may be the best checkpoint.
+/// Called for an old checkpoint that could not be opened. Returns whether the checkpoint must be kept: its files may be
+/// unreadable only temporarily, and it may be the best checkpoint.
 bool may_be_intact(const fs::path& folder) {
     const std::optional<Result<CheckpointInfo>> again = look_at(folder);
     return again &&
@@ -199,7 +199,7 @@ void give_up_part(const fs::path& folder, int rank, int size) noexcept {
         return;
     }
     (void)status_of([&] {
-        // This file tells rank 0 about the failure. Without it, rank 0 waits until its time limit.
+        // This file tells rank 0 about the failure. Without this file, rank 0 waits until its time limit.
         const base::UniqueFd file(
             ::open(failure_mark(folder, rank, size).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     });
@@ -303,7 +303,7 @@ Status prune_store(const fs::path& store, int max_to_keep, BetterMetric better) 
         return folder ? folder->number : 0;
     };
     for (const SaveFolder& folder : folders.value()) {
-        // A damaged checkpoint becomes old in the same way as a good one, because only the numbers are compared.
+        // A damaged checkpoint becomes old like a good checkpoint, because only the numbers are compared.
         const bool is_old = folder.number < number_at(oldest);
         const bool was_left_behind = folder.number < number_at(0) && !has_index(folder.path);
         const bool is_best = best && folder.number == number_at(*best);

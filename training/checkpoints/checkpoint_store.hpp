@@ -80,10 +80,10 @@ struct StoreListing {
 /// with ResourceExhausted if descriptors or memory are used up; such a failure does not mean that a checkpoint is
 /// damaged.
 Result<StoreListing> list_store(const std::filesystem::path& store);
-/// Removes all checkpoints except the newest `max_to_keep` complete ones and the one with the best metric. Also removes
-/// what killed processes left behind. Removes nothing if no checkpoint is complete. If the system cannot read a
-/// checkpoint's files at the moment, the checkpoint is kept, because it may be the best one. A later call decides about
-/// it.
+/// Keeps the newest `max_to_keep` complete checkpoints and the checkpoint with the best metric, and removes all others.
+/// Also removes what killed processes left behind. Removes nothing if no checkpoint is complete. If the system now
+/// refuses to read a checkpoint's files, the checkpoint is kept, because it may be the best checkpoint. A later call
+/// decides about it.
 Status prune_store(const std::filesystem::path& store, int max_to_keep, BetterMetric better);
 /// Returns the position of the checkpoint with the best metric, or nothing if none has a metric.
 [[nodiscard]] std::optional<std::size_t> position_of_best(std::span<const CheckpointInfo> checkpoints,
@@ -112,7 +112,7 @@ public:
 private:
     friend Status complete_checkpoint(const std::filesystem::path& folder, const CheckpointFacts& facts,
                                       std::span<const NamedTensor> state, int parts);
-    /// The rows of a tensor that one file contains.
+    /// The part of a tensor that is in one file.
     struct Piece {
         std::size_t file = 0;  ///< an index into paths_
         TensorInfo info;

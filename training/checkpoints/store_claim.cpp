@@ -255,7 +255,8 @@ void StoreClaim::free_lock() noexcept {
 
 StoreClaim::~StoreClaim() {
     if (file_.is_open() && process_ == ::getpid()) {
-        erase_text(file_.value());  // otherwise, the text would still name this process, which may continue to live
+        // The text must not name this process any longer, because this process may continue to live.
+        erase_text(file_.value());
         free_lock();
     }
 }

@@ -63,7 +63,7 @@ void DividedReduction::arrive(std::size_t gradient, int replica) {
         changed_.notify_all();  // wakes help_until_done()
     }
     // This replica adds up only its share of the open pieces. So no replica's backward pass becomes much longer than
-    // those of the others.
+    // the backward passes of the other replicas.
     const auto all = static_cast<std::size_t>(replicas_);
     for (std::size_t share = (open_pieces_ + all - 1) / all; share > 0 && !open_.empty(); --share) {
         add_piece(lock);

@@ -14,9 +14,9 @@ namespace rueda::training {
 /// Checks the options that DistributedOptimizer does not check. Throws InvalidArgument, which names the option.
 void check_replicas_options(const ReplicasOptions& options, int replicas);
 
-/// Checks that all replicas have the same parameters, that no gradient is shared, and that each replica either shares
-/// the values of replica 0 or has memory of its own for them. Throws InvalidArgument, which names the replica and the
-/// parameter.
+/// Checks that all replicas have the same parameters, and that no gradient is shared. Also checks that each replica
+/// either shares the values of replica 0 or has memory of its own for them. Throws InvalidArgument, which names the
+/// replica and the parameter.
 void check_replicas(std::span<const std::vector<Parameter>> replicas);
 
 /// Checks that all replicas have parameters with the same names in the same order, and that no two gradients begin at

@@ -24,8 +24,8 @@ struct ReplicaStopped {};
 constexpr std::size_t kTextWithoutMemory = 200;
 
 /// Warns if the replicas take turns on too few cores. This happens with Open MPI: if a job has one or two processes,
-/// Open MPI binds each of them to one core. The processes of a host are mostly bound in the same way, so one warning
-/// for each host is enough.
+/// Open MPI binds each of them to one core. Mostly, all processes of a host have the same number of cores, so one
+/// warning for each host is enough.
 void warn_of_few_cores(int count) {
     const std::uint32_t cores = base::affinity_cores();
     if (cores < static_cast<std::uint32_t>(count) && local_rank() == 0) {
@@ -185,7 +185,7 @@ bool ReplicaRuns::announce_the_rest() {
         } catch (const Aborted&) {
             return false;
         } catch (const std::exception& error) {
-            std::array<char, 500> text{};  // on the stack, because the memory may be used up
+            std::array<char, 500> text{};  // this array is on the stack, because no other memory may be left
             fmt::format_to_n(text.data(), text.size() - 1,
                              "replicas: the reduction of the gradient of '{}' could not be started: {}", plan_.names[i],
                              error.what());
@@ -206,7 +206,7 @@ Status ReplicaRuns::agree(Work work) {
             return failure_;  // it came first
         }
         return agree_on_replicas(failure_, count_, plan_.process_set);
-    } catch (const Error& error) {  // for example, because another process has died
+    } catch (const Error& error) {  // thrown, for example, if another process has died
         return failure_.is_ok() ? Status(error.code(), error.what()) : failure_;
     } catch (const std::exception& error) {
         return failure_.is_ok() ? Status(ErrorCode::internal, error.what()) : failure_;

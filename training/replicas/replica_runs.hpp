@@ -74,8 +74,8 @@ private:
     /// Makes help() return on all threads, because some gradients will never arrive.
     virtual void stop_help() {}
     /// Starts the reduction of a parameter's gradient among the processes, even if some replicas do not have the
-    /// gradient. Does nothing if the reduction was already started. If this function throws, another call continues
-    /// where this one has stopped. Called while no replica runs.
+    /// gradient. Does nothing if the reduction was already started. If this function throws, the next call continues
+    /// where the failed call stopped. Called while no replica runs.
     virtual void announce_anyway(std::size_t parameter) = 0;
     /// Drops the gradients of this step after a failure. If the job has one process, or has ended, some reductions may
     /// not have been started.
@@ -111,9 +111,9 @@ private:
     Status failure_;                  ///< the failure of the replica that failed first
     PreparedFailure without_memory_;  ///< becomes failure_ if no memory is left for the text
 
-    /// This is the last member, so it is destroyed first: the threads must end before the other members, which they
-    /// use. While the members of a derived class are destroyed, the threads sleep: run() and on_each() return when the
-    /// threads have ended their work.
+    /// The threads use the other members, so they must end first. Therefore `threads_` is the last member, which is
+    /// destroyed first. While the members of a derived class are destroyed, the threads sleep: run() and on_each()
+    /// return when the threads have ended their work.
     ReplicaThreads threads_;
 };
 

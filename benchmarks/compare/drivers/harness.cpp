@@ -379,7 +379,7 @@ void measure_standing(Peer& peer, const Task& task, const Place& place, std::uin
     const double memory = largest(static_cast<double>(now - std::min(now, bytes_before)) / (1 << 20), place, 0);
     const std::vector<float*> inputs = peer.begin({task.c.label, "allreduce", {1}, {}});
     *inputs.front() = 0;
-    peer.run();  // this run creates connections, names and threads, so it is not measured
+    peer.run();  // The first run creates connections, names and threads, so it is not measured.
     line_up(place);
     const double idle =
         largest(percent_while(task.seconds, [&] { std::this_thread::sleep_for(task.seconds); }), place, 0);

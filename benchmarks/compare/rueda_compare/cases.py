@@ -80,8 +80,9 @@ class Target:
 
 
 _MPI = ("openmpi", "mpich", "impi")
-# The targets for allreduces if each rank has a core. For each kind of memory, the ranges of sizes follow each other. A
-# pair (largest size of the range in bytes, target ratio) describes a range; None means that it has no target.
+# The targets for allreduces if each rank has a core. Each kind of memory has a list of ranges of sizes, in ascending
+# order. A range is a pair: its largest size in bytes, and its target ratio. The ratio None means that the range has no
+# target.
 _ALLREDUCE = {
     "staged": ((4, 1 / 0.7), (4 * KIBI - 1, None), (64 * KIBI, 2), (MEBI, 1.1), (4 * MEBI, 1.5), (1 << 62, 1.8)),
     "resident": ((4, 1 / 0.7), (16 * KIBI - 1, None), (64 * KIBI - 1, 3), (256 * KIBI - 1, 3.5), (4 * MEBI - 1, 1.8), (1 << 62, 3.5)),

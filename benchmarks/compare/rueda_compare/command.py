@@ -206,8 +206,8 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
 
 
 def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session: Session) -> list[summary.Record]:
-    """Measures an idle and a waiting rank of each library. The library's `ways` to reduce a set of
-    tensors make no difference for such a rank, so only one of them is measured."""
+    """Measures an idle and a waiting rank of each library. Only one of the library's `ways` to reduce a set of tensors
+    is measured, because the `ways` make no difference for an idle or waiting rank."""
     report = []
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"

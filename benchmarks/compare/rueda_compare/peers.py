@@ -47,8 +47,8 @@ _DEFAULT = (Setting("default"),)
 
 
 class Family:
-    """A compared library. `ways` are its ways to reduce a set of tensors; all of them are measured. Single tensors are
-    measured only with the first way."""
+    """A compared library. `ways` names the methods by which the library can reduce a set of tensors; all of them are
+    measured. Single tensors are measured only with the first method."""
 
     name: str
     ways: tuple[str, ...] = ("",)
@@ -116,8 +116,8 @@ class Tuning:
 class Rueda(Family):
     name = "rueda"
     ways: tuple[str, ...] = ("staged", "resident", "staged, 1 ms cycle", "staged, 5 ms cycle")
-    # The last two ways hold each batch open for 1 or 5 ms. They imitate libraries that look for
-    # ready tensors in cycles of 1 or 5 ms.
+    # The last two `ways` hold each batch open for 1 ms and for 5 ms. They imitate libraries that look for ready tensors
+    # in cycles of 1 ms and of 5 ms.
     tunings: Mapping[str, Tuning] = {
         "staged, 1 ms cycle": Tuning("staged", 1000),
         "staged, 5 ms cycle": Tuning("staged", 5000),

@@ -38,7 +38,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Runner:
-    """A library (peer) with one of its ways to reduce a set of tensors. Each runner is a row of the report."""
+    """A library (peer) and one of its `ways` to reduce a set of tensors. Each runner is a row of the report."""
 
     family: Family
     way: str
@@ -50,7 +50,7 @@ class Runner:
 
 @dataclass
 class Measured:
-    """The results of a runner (a library with one of its ways) for one case, in all rounds."""
+    """The results of a runner (a library and one of its `ways`) for one case, in all rounds."""
 
     ranks: int
     case: Case
@@ -198,8 +198,8 @@ class QuietMachine:
 
 
 class Session:
-    """Runs all runners (a library with one of its ways) in turn. If a runner fails with a group of cases, the failure
-    is reported, and the runner skips this group in later rounds."""
+    """Runs all runners in turn. A runner is a library and one of its `ways`. If a runner fails with a group of cases,
+    the failure is reported, and the runner skips this group in later rounds."""
 
     def __init__(
         self,

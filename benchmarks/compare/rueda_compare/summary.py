@@ -146,8 +146,8 @@ def _milliseconds(microseconds: float) -> str:
 
 
 def _load_table(rows: Sequence[Record]) -> list[str]:
-    """Returns a table of backward passes in ms, with a line for each runner (a library with one of its ways). The lines
-    are sorted by the time that communication adds."""
+    """Returns a table of backward passes in ms, with a line for each runner. A runner is a library and one of its
+    `ways`. The lines are sorted by the time that communication adds."""
     lines = []
     for entry in sorted(rows, key=lambda entry: (entry["set"], entry["load"]["exposed"])):
         load = entry["load"]

@@ -38,7 +38,7 @@ struct IpcSizes {
 /// The batch is divided into pieces. Each piece goes through these states:
 ///
 ///     filled      each member's kernel copies the piece's inputs into the member's slot
-///     met         the host of each member has seen the end of this kernel, and the members have told each other
+///     met         the host of each member has seen the end of this kernel, and all members know this
 ///     combined    each member's kernel reads the slots of all members, and writes the member's outputs
 ///
 /// Piece n uses slot n mod 2, and the numbering continues from batch to batch. In one *round* a member puts the kernels

@@ -21,8 +21,8 @@ namespace rueda::collectives::cuda {
 ///
 ///     waits_for_turn   another communicator of the device puts its work into the stream, or the device still works
 ///                      with memory whose registration must end before this batch
-///     launching        our stream waits for the tensors' events; then a kernel packs small tensors; then come all
-///                      calls of NCCL in one group
+///     launching        Rueda's stream waits for the tensors' events; then a kernel packs small tensors; then come
+///                      all calls of NCCL in one group
 ///     is_in_progress   NCCL puts its work into the stream, in a thread of its own
 ///     done             the stream contains all work of the batch: behind NCCL's work, a kernel that unpacks the
 ///                      small tensors, and then the end event

@@ -71,7 +71,7 @@ struct Members {
     }
 };
 
-/// All members must have the same setting, because all of them must move tensors in the same way.
+/// All members must have the same value of RUEDA_GPU_PATH, because all of them must move a tensor in the same way.
 Status check_paths(const Members& members) {
     for (std::size_t member = 1; member < members.all.size(); ++member) {
         if (members.all[member].path != members.all[0].path) {

@@ -51,7 +51,7 @@ struct Pack {
     std::size_t next = 0;   ///< the offset in scratch memory of the next tensor
 };
 
-/// Whether two calls are equal except for their tensors, so that one call can reduce both tensors.
+/// Whether two calls are equal except for their tensors. If they are, one call can reduce both tensors.
 [[nodiscard]] bool are_alike(const NcclCall& one, const NcclCall& other);
 
 /// Returns the time that packing saves minus the time that it costs, in nanoseconds. A pack with only one tensor counts

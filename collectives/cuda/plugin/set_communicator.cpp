@@ -274,8 +274,8 @@ bool SetCommunicator::is_time_for_offers(const DeviceBatch& batch) {
     return may_change_ && !batch.segments.empty() && ++batches_ % parts_.order_interval == 0;
 }
 
-/// Begins an allgather of new offers (what each member tells the others about its device and its NCCL), like the
-/// exchange that the engine makes before the first batch.
+/// Begins an allgather of new offers, like the exchange that the engine makes before the first batch. With its offer, a
+/// member tells the others about its device and its NCCL.
 void SetCommunicator::begin_offers(const DeviceBatch& batch) {
     joining_ = batch;
     offers_.own.assign(1, offer());

@@ -79,7 +79,7 @@ public:
     void abort() noexcept override;
 
 private:
-    /// The tensors of a batch that are moved in the same way: by NCCL, or through the host's memory.
+    /// The tensors of a batch that take the same path: either by NCCL, or through the host's memory.
     struct SubBatch {
         std::vector<Segment> segments;
         std::vector<DeviceEventPtr> ready;

@@ -90,7 +90,7 @@ private:
     const std::shared_ptr<ProgramMemory> memory_;
     const std::size_t divided_bytes_;
     std::vector<Home> homes_;           // the devices with replicas; the first one has replica 0
-    std::vector<std::size_t> home_of_;  // for each replica: the index in `homes_` of its device
+    std::vector<std::size_t> home_of_;  // indexed by replica: the index of the replica's device in `homes_`
 
     /// Guards `ready_`. A thread also holds this mutex while it puts work into the streams. No other thread's work may
     /// come between the copies into the scratch memory, the kernel, and the copy of the kernel's result. While a thread

@@ -290,7 +290,7 @@ Result<StepResult> StagedTask::work_on_cpu() {
             }
         }
         if (!are_members_ready()) {
-            last_work_ = StepWork::device_wait;  // this member waits for the copies of another member's device
+            last_work_ = StepWork::device_wait;  // waits until the other members' devices have copied the inputs
             return StepResult::polling;
         }
         start_on_cpu();

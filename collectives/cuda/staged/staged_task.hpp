@@ -84,7 +84,7 @@ public:
     [[nodiscard]] const DeviceEventPtr& end() const { return end_; }
 
 private:
-    using Direction = StagingDevice::Stream;  // only the values to_host and to_device
+    using Direction = StagingDevice::Stream;  // this class uses only the values to_host and to_device
     /// A piece that is being copied in, or that is on the CPU.
     struct Stage {
         PinnedBlock block{};

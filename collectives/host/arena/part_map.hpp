@@ -11,9 +11,9 @@
 
 namespace rueda::collectives {
 
-/// The bytes that one rank processes in an operation, with a part of each tensor. The parts lie one after the other in
-/// a virtual range of bytes. Each part begins at a multiple of a cache line. Where a tensor is cut does not depend on
-/// the other tensors, unlike in a SegmentMap, which divides the batch as a whole. Threads: plain data without
+/// The bytes that one rank processes in an operation: a part of each tensor. The parts lie one after the other in a
+/// virtual range of bytes. Each part begins at a multiple of a cache line. The positions where a tensor is cut do not
+/// depend on the other tensors. (A SegmentMap, in contrast, divides the batch as a whole.) Threads: plain data without
 /// synchronisation.
 class PartMap {
 public:

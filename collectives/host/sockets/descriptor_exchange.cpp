@@ -78,7 +78,7 @@ Result<Offer> parse_offer(std::span<const std::byte> bytes) {
 /// The result of the exchange on one rank.
 struct Outcome {
     base::UniqueFd fd;
-    std::string problems;  ///< a text of the form "way: why it failed; way: why it failed"
+    std::string problems;  ///< the ways that failed, and the reasons: "way: reason; way: reason"
 
     void add_problem(const char* way, const std::string& text) {
         problems += fmt::format("{}{}: {}", problems.empty() ? "" : "; ", way, text);

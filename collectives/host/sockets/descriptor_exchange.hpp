@@ -27,8 +27,9 @@ struct DescriptorWays {
 /// final size and was not written to. The other ranks pass −1. Every rank, including the leader, must map the returned
 /// descriptor. If only shm_open works, the returned descriptor refers to a new object of the same size.
 ///
-/// All ranks of the control plane must call this function. All ranks get the same outcome. The text of a failure says
-/// for each way why it did not work. If a leader passes −1 because it has no memory to give, all ranks fail.
+/// All ranks of the control plane must call this function. All ranks get the same outcome. The text of a failure lists
+/// the ways that were tried, and says why each of them did not work. If a leader passes −1 because it has no memory to
+/// give, all ranks fail.
 [[nodiscard]] Result<base::UniqueFd> share_descriptor(ControlPlane& control_plane, const LocalGroup& group,
                                                       int fd_or_minus_1, std::chrono::milliseconds timeout,
                                                       const DescriptorWays& ways = {});

@@ -46,8 +46,8 @@ public:
     Status barrier() override { return exchange(FrameKind::barrier, 0, {}).status(); }
     Status barrier_within(std::chrono::milliseconds limit) override {
         // This function is called at the end of the job. By then, another rank may have left the job, and its process
-        // may have ended. This is no failure, but the interruption would report it as one. The interruption is
-        // therefore switched off during the barrier.
+        // may have ended. The end of this process is no failure, but the interruption would report a failure. The
+        // interruption is therefore switched off during the barrier.
         const std::chrono::milliseconds usual = std::exchange(timeout_, limit);
         Interruption interruption = std::exchange(interruption_, Interruption());
         Status status = barrier();

@@ -142,7 +142,7 @@ StepResult ScatterTask::step() {
     }
     if (chunk_count_ > 0) {
         set_.chunks += chunk_count_;
-        // This rank stages nothing, and no rank waits for its `staged`.
+        // This rank stages nothing, and no rank waits for its counter `staged`.
         set_.mine().staged.store(set_.chunks, std::memory_order_release);
     }
     return StepResult::done;

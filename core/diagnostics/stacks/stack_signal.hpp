@@ -37,7 +37,7 @@ struct RawStack {
 /// or blocks it in the calling thread. Threads: only one thread at a time may be in this function or in
 /// remove_stack_handler().
 [[nodiscard]] bool install_stack_handler(int number);
-/// Restores the default action, unless other code has replaced Rueda's handler. No capture may be under way.
+/// Restores the default action, unless other code has replaced Rueda's handler. No thread may be taking a stack.
 void remove_stack_handler();
 /// The signal whose handler is installed; 0 if there is none. Any thread.
 [[nodiscard]] int stack_signal();

@@ -70,7 +70,7 @@ public:
         try {
             return to_prometheus(collect_());
         } catch (const std::exception&) {
-            return {};  // there is no memory at this moment; the next request may succeed
+            return {};  // there is not enough memory now; the next request may succeed
         }
     }
 

@@ -185,9 +185,9 @@ std::vector<Announcer::PendingTensor> Announcer::pending_tensors() {
 /// This function compares only the address of `completion`, because its content may change at the same time.
 void Announcer::add_awaited(const Completion& completion, std::vector<AwaitedTensor>& awaited) {
     table_.for_each([&](const TensorEntry& entry) {
-        // This acquire load pairs with the release store in OperationEnds::complete(). Members of a group that are held
-        // back are not announced yet, so they are skipped. The result is not empty even then: the operation that
-        // announces the number of members has the same completion, and is still pending.
+        // This acquire load pairs with the release store in OperationEnds::complete(). This function skips members of a
+        // group while they are held back, because these members are not announced yet. The result is not empty even
+        // then: the operation that announces the number of members has the same completion, and is still pending.
         if (!entry.pending.load(std::memory_order_acquire) || entry.completion != &completion || entry.is_held) {
             return;
         }

@@ -17,8 +17,8 @@ Status Announcer::submit(std::string_view name, const Request& request, Completi
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
         if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
-            // This rank made a call that the other ranks, which have shut down, did not make. The error says which call
-            // that is.
+            // This rank made a call that the other ranks, which have shut down, did not make. The error names this
+            // call.
             return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
                        ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
                                  open.message())
@@ -118,9 +118,9 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
 
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
     begin_pending(entry, completion);
-    // This function counts and records the operation. A thread that holds the progress lock does this after announce(),
-    // because no other thread can complete the operation meanwhile. A thread without the lock must do it before
-    // announce().
+    // This function counts and records the operation. A thread that holds the progress lock counts and records the
+    // operation after announce(), because no other thread can complete the operation meanwhile. A thread without the
+    // lock must do so before announce().
     if (urgency != Urgency::driving) {
         recording_.submitted(entry, recording_.number(), entry.generation + 1, urgency != Urgency::background);
         ends_.count_one();

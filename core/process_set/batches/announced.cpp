@@ -68,8 +68,8 @@ Result<std::int64_t> Announced::read_splits(TensorEntry& entry, std::uint32_t sl
     received.clear();
     std::int64_t rows = 0;
     for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
-        // This rank's own splits come from the request. If this rank read their copy in the arena, the copy's cache
-        // lines would leave the caches of the other cores.
+        // This rank's own splits come from the request. If this rank read the copy of the splits in the arena, the
+        // copy's cache lines would leave the caches of the other cores.
         const std::int64_t* announced =
             member == view_.rank ? entry.request.splits.data() : view_.memory.splits(slot, member, entry.generation);
         std::int64_t left = of[member].first_dimension;

@@ -43,9 +43,9 @@ public:
         : view_(view), ends_(ends), path_(path), task_(*this) {}
 
     /// Starts the batch. The task is done when the batch is launched or refused. When the task is done, the caller must
-    /// call finish(). If a step of the task fails, failed() has the reason. `host` is the set's communicator for the
-    /// CPU; it must outlive this object. `after_splits` is true if the members have exchanged their splits; `host` then
-    /// executes a scatter as an alltoall.
+    /// call finish(). If a step of the task fails, failed() has the reason. `host` is the set's communicator for
+    /// tensors in the memory of the host; it must outlive this object. If `after_splits` is true, the members have
+    /// already exchanged the splits of the operation, and execute it as an alltoall.
     [[nodiscard]] collectives::Task& start(const CalledBatch& batch, collectives::Communicator& host,
                                            bool after_splits);
     /// Takes over the operations of the batch that start() has launched. The names of the operations may then be

@@ -118,7 +118,7 @@ void Groups::forget_unused(std::string_view name) {
 }
 
 /// Whether the members of the group must wait until the log has called `count`, the operation that announces their
-/// number. They must wait if `count` has no slot yet. If it never gets a slot, no rank learns how many members the
+/// number. They must wait if `count` has no slot yet. If `count` never gets a slot, no rank learns how many members the
 /// other ranks have, so members that only some ranks have announced would never end. All ranks decide in the same way.
 /// On one host, either all ranks have a slot for `count`, or no rank has one. On several hosts, the job ends if no slot
 /// is free.

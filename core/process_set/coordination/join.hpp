@@ -19,8 +19,8 @@
 
 namespace rueda::core {
 
-/// This rank's join of a process set (docs/design/0005-join.md). From its join until all members have joined, the rank
-/// stands in: it announces the operations that other ranks announce, but contributes no data.
+/// Keeps the state of this rank's join of a process set (docs/design/0005-join.md). After its join, this rank stands in
+/// until all members have joined: it announces the operations that other ranks announce, but contributes no data.
 ///
 /// Threads: announce() runs in any thread, turn() in the thread that drives progress; both take the enqueue lock. The
 /// other functions run under the lock, unless a comment says otherwise.

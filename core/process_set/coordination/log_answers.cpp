@@ -217,8 +217,8 @@ Status LogAnswers::refusal_or_mismatch(std::string_view name, std::uint64_t call
                      : mismatch_of(name, std::move(by_rank), ranks);
 }
 
-/// Ends an operation that the root of the tree refused. The attachment (the data that the log entry refers to) holds
-/// the root's text.
+/// Ends an operation that the root of the tree refused. The log entry refers to the attachment, which holds the root's
+/// text.
 void LogAnswers::follow_disagreement(std::uint32_t slot, std::uint32_t attachment, ErrorCode code) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr || !entry->pending.load(std::memory_order_relaxed) || attachment == 0 ||
@@ -279,7 +279,7 @@ void LogAnswers::end_disagreed(TensorEntry& entry, std::uint32_t slot, const Sta
 void LogAnswers::follow_failure(std::uint32_t slot) {
     TensorEntry* entry = announcer_.entry_of_slot(slot);
     if (entry == nullptr) {
-        return;  // this rank announced nothing in this slot, so none of its operations ends
+        return;  // this rank announced no operation in this slot, so no operation of this rank ends
     }
     announcer_.forget_uncalled();
     if (direct_.is(*entry)) {
@@ -324,9 +324,9 @@ void LogAnswers::follow_lack_of_joined(std::uint32_t slot, std::uint32_t attachm
                   lacks_joined(entry->name, static_cast<collectives::Operation>(metadata.operation), joined, call));
 }
 
-/// All ranks of this host have joined. This function announces an operation for this rank that other hosts have
-/// announced. The attachment (the data that the log entry refers to) holds the operation's name, or the number of an
-/// operation without a name.
+/// All ranks of this host have joined, and other hosts have announced an operation. This function announces the same
+/// operation for this rank. The log entry refers to the attachment, which holds the operation's name. If the operation
+/// has no name, the attachment holds its number.
 void LogAnswers::follow_wanted(std::uint32_t slot, std::uint32_t attachment) {
     if (attachment == 0 || attachment > view_.extent().attachments || !join_.has_joined()) {
         ends_.raise(ErrorCode::internal,

@@ -24,9 +24,9 @@ struct Feature {
     std::int64_t length = 1;  ///< number of values in every sample. With 0, samples may have different numbers of
                               ///< values, and the column is ragged. For a bytes_list, 0 has another meaning: a sample
                               ///< has at most one text, and a sample without a text gets an empty one
-    std::optional<double> missing =
-        std::nullopt;  ///< for numbers with a fixed length: the value for a sample without this feature. If this is
-                       ///< nullopt, a sample without the feature is an error
+    /// The value for a sample that does not have this feature. It is only for numbers with a fixed length. If it is
+    /// nullopt, a sample without the feature is an error.
+    std::optional<double> missing = std::nullopt;
 };
 
 /// TFRecord files whose records are serialized tf.train.Example messages. A feature that is not listed is ignored.

@@ -35,10 +35,10 @@ struct BackupValues {
 /// checkpoint is saved in any case, and rank 0 waits until it is complete. A loop that is left early saves nothing
 /// more.
 ///
-/// A run that was resumed computes the same values as an uninterrupted run if everything that a step uses is a function
-/// of the step's number, or is in `model`, `state` or `values`. For data, use Sampler: step s trains on
-/// batch s % sampler.batches() of epoch s / sampler.batches(). The job may have another number of ranks than before;
-/// the sums of gradients are then rounded in another order. Threads: one thread at a time may use an object.
+/// A resumed run computes the same values as an uninterrupted run under one condition: everything that a step uses must
+/// be computed from the step's number, or must be in `model`, `state` or `values`. For data, use Sampler: step s trains
+/// on batch s % sampler.batches() of epoch s / sampler.batches(). The resumed job may have another number of ranks than
+/// before. The sums of gradients are then rounded in another order. Threads: one thread at a time may use an object.
 class RUEDA_API BackupAndRestore {
 public:
     /// `steps` is the number of steps of the whole run. `checkpoints` says where and how often to save. `state` has the

@@ -38,9 +38,9 @@ struct Batch {
     std::string summary;
 };
 
-/// Computes both sizes of a batch, so that all workers have equally many samples. Throws InvalidArgument if an option
-/// is out of its range, if the batch is no multiple of the number of workers and must not be rounded, or if a size does
-/// not fit into 64 bits. The message contains the next smaller and the next larger multiple.
+/// Computes both sizes of a batch. All workers have equally many samples. Throws InvalidArgument in three cases: an
+/// option is out of its range, a size does not fit into 64 bits, or the batch is no multiple of the number of workers
+/// and cannot be rounded. In the last case, the message contains the next multiples of the number of workers.
 [[nodiscard]] RUEDA_API Batch plan_batch(const BatchOptions& options);
 
 }  // namespace rueda::training

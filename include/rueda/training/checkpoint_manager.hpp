@@ -118,8 +118,8 @@ public:
     /// result depends on this rank's clock.
     [[nodiscard]] bool is_due(std::int64_t step) const;
     /// Starts to save a checkpoint. Rank 0 copies the tensors, and a thread of rank 0 writes the copy. The other ranks
-    /// return at once. Returns whether this rank started a save. Throws InvalidArgument for a negative step, for a
-    /// value whose key begins with "rueda.", for a metric that is not finite, and if another job saves into this folder
+    /// return at once. Returns whether this rank started a save. Throws InvalidArgument in four cases: the step is
+    /// negative, the key of a value begins with "rueda.", a metric is not finite, or another job saves into this folder
     /// (see claim()). A failure of the file system causes only a warning.
     bool save(const Snapshot& snapshot);
     /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. If CheckpointManagerOptions::every is
@@ -158,10 +158,10 @@ public:
     std::optional<CheckpointInfo> restore(std::span<const NamedTensor> model, std::span<const NamedTensor> state = {},
                                           WhichCheckpoint which = WhichCheckpoint::newest);
     /// Restores parts of tensors, as restore() does for whole tensors. Each rank reads the rows that it needs, so each
-    /// rank must have access to the folder. The rows may be divided in another way than when they were saved. `parts`
-    /// may leave out tensors of the checkpoint: a rank may need only a few tensors, and does not know which tensors the
-    /// other ranks need. A rank that needs some rows of a stored part reads the whole part, because the
-    /// checksum covers the part. This needs memory for the largest such part.
+    /// rank must have access to the folder. The rows may be divided among the ranks in another way than when they were
+    /// saved. `parts` may leave out tensors of the checkpoint: a rank may need only a few tensors, and does not know
+    /// which tensors the other ranks need. A rank that needs some rows of a stored part reads the whole part, because
+    /// the checksum covers the part. This needs memory for the largest such part.
     std::optional<CheckpointInfo> restore_parts(std::span<const TensorPart> parts,
                                                 std::span<const NamedTensor> state = {},
                                                 WhichCheckpoint which = WhichCheckpoint::newest);

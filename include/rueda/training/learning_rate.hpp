@@ -60,7 +60,8 @@ struct LearningRateOptions {
     int workers = 1;                ///< usually rueda::size(); ≥ 1
     double cap = 1.5;               ///< the largest factor of ScalingPolicy::capped; finite and ≥ 1
     std::int64_t warmup_steps = 0;  ///< number of steps from the base rate to the scaled rate; 0 for no warm-up
-    int scale_from = 1;  ///< with fewer workers than this, the policy does not scale the rate (the factor is 1); ≥ 1
+    /// The policy scales the rate only if there are at least this many workers. With fewer, the factor is 1. ≥ 1.
+    int scale_from = 1;
     Schedule schedule = {};
 };
 
@@ -102,12 +103,13 @@ private:
 
 struct PlateauOptions {
     double factor = 0.1;  ///< the rate is multiplied by this number; 0 < factor < 1
-    /// this many observations in a row may bring no improvement; the next one without improvement lowers the rate; ≥ 0
+    /// The rate is lowered when more than this many observations in a row bring no improvement. ≥ 0.
     std::int64_t patience = 10;
     /// A metric is an improvement if it is better than the best metric so far by more than this fraction of the best
     /// metric. ≥ 0, and below 1 if smaller metrics are better.
     double threshold = 1e-4;
-    std::int64_t cooldown = 0;      ///< after the rate was lowered, `patience` ignores this many observations; ≥ 0
+    /// After the rate was lowered, this many observations do not count for `patience`. ≥ 0.
+    std::int64_t cooldown = 0;
     double least = 0.0;             ///< the smallest factor; 0 ≤ least ≤ 1
     bool larger_is_better = false;  ///< true for an accuracy, false for a loss
 };

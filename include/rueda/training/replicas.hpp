@@ -33,9 +33,9 @@ enum class ReplicaReduction : std::int32_t {
     /// pieces each time it has a gradient, and at the end of its pass. This is a reduce-scatter among threads.
     divided,
     /// Each gradient is divided into K pieces. The sum of each piece goes from replica to replica, and each replica
-    /// adds its own piece of the gradient: 2 (K − 1) reads and K − 1 writes. Usually slower than the other ways. With
-    /// more than two replicas, the bits differ from those of the other ways, because the sum of each piece begins with
-    /// another replica.
+    /// adds its own piece of the gradient: 2 (K − 1) reads and K − 1 writes. This way is usually slower than the
+    /// others. The sum of each piece begins with another replica. With more than two replicas, the bits therefore
+    /// differ from those of the other ways.
     ring,
 };
 

@@ -35,7 +35,7 @@ struct HostCommands {
     Environment environment;
 };
 
-/// Returns the commands for the question. On other hosts, mpirun starts rueda in the same way as it starts a job. If
+/// Returns the commands that ask the hosts. On other hosts, mpirun starts rueda in the same way as it starts a job. If
 /// there is no mpirun, ssh starts rueda. Fails if mpirun does not support an option of the question.
 [[nodiscard]] Result<HostCommands> commands_for(const HostsQuestion& question);
 

@@ -56,7 +56,7 @@ void ScreenSession::handle(int signal_number) {
         case SIGTSTP:
             stop_and_resume();
             break;
-        case SIGINT:  // Ctrl-C is a usual way to end such a program, so it is no failure
+        case SIGINT:  // users usually end this program with Ctrl-C, so it is no failure
             goes_on_ = false;
             break;
         default:

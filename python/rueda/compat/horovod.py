@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Makes ``import horovod.torch`` import rueda.torch, so that a script for Horovod runs unchanged.
 
-There are three ways: call ``install()`` before the script imports horovod; start the script with ``python -m
+There are three ways to do this: call ``install()`` before the script imports horovod; start the script with ``python -m
 rueda.compat.horovod script.py arguments…``; or set ``RUEDA_AS_HOROVOD=1`` if Rueda was installed by pip.
 """
 

@@ -237,7 +237,7 @@ class WorkerProcess:
         """Tells the process to end."""
         if self._open:
             # A process that was forked from this one may have a copy of the socket, so closing the socket would not
-            # end the connection. shutdown() ends it, and fails if the worker has ended.
+            # end the connection. shutdown() ends the connection. It raises an OSError if the worker has ended.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
             self._close_connection()

@@ -136,8 +136,9 @@ class _Outlet:
         self._send(Report(Kind.FINISHED))
 
     def _wait_until_allowed(self) -> float:
-        """Waits until the consumer has taken so many batches that one more report may be sent. Returns the time of the
-        wait in seconds. The thread sleeps until the consumer sends an acknowledgement or closes the socket.
+        """Waits until one more report may be sent, because the consumer has taken enough of the earlier ones. Returns
+        the time of the wait in seconds. The thread sleeps until the consumer sends an acknowledgement or closes the
+        socket.
         """
         began = time.perf_counter()
         while self._allowed <= 0:

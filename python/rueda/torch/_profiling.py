@@ -85,7 +85,7 @@ class _Pending:
     def __init__(self) -> None:
         self._changing = threading.Lock()
         self._ends: dict[int, Any] = {}  # the futures whose completion ends a range, indexed by their identity
-        # How many calls are stopping a profiler at this moment. While this number is not 0, no range may begin.
+        # The number of calls that are just stopping a profiler. While it is not 0, no range may begin.
         self._stopping = 0
 
     def begin(self, name: str, inputs: Sequence[Any]) -> Any:
@@ -152,8 +152,8 @@ def follow(name: str, handles: Sequence[Handle[Any] | DeferredOperation], inputs
 
 @functools.cache
 def _end_before_stop() -> bool:
-    """Changes PyTorch's function that stops a profiler, so that it first ends the open ranges. PyTorch has no other way
-    to report that a profiler stops.
+    """Replaces PyTorch's function that stops a profiler by one that first ends the open ranges. PyTorch does not report
+    in any other way that a profiler stops.
 
     Returns False if this PyTorch has no such function.
     """

@@ -165,7 +165,7 @@ class BackupAndRestore:
         checkpoint if one is due.
         """
         if _lifecycle.rank() != 0:
-            return  # only rank 0 decides whether a checkpoint is due, and writes it
+            return  # rank 0 alone decides whether a checkpoint is due, and writes the checkpoint
         if step + 1 == self._steps:
             # Other ranks may be waiting for rank 0, so rank 0 reports why it is busy.
             with _lifecycle.busy("writing the last checkpoint"):

@@ -651,8 +651,8 @@ class CheckpointManager:
         the call. A rank that needs some rows of a stored part reads the whole part, because the checksum covers the
         part. This needs memory for the largest such part.
 
-        The rows may be divided in another way than when they were saved. It is not an error if the checkpoint has
-        tensors that are not in ``parts``. To restore whole tensors on all ranks, use restore().
+        The rows may be divided among the ranks in another way than when they were saved. It is not an error if the
+        checkpoint has tensors that are not in ``parts``. To restore whole tensors on all ranks, use restore().
 
         Args:
             parts: the parts of this rank, each with the tensor's name. The tensors are overwritten.

@@ -72,7 +72,7 @@ def on_rank_zero(
     if share:
         try:
             result, failure = _objects.broadcast_object((result, failure), 0, "rueda.training.on_rank_zero")
-        except Exception as error:  # for example, pickle cannot send the exception of body
+        except Exception as error:  # for example, `body` raised an exception that pickle cannot send
             if failure is None:
                 raise
             raise failure from error

@@ -137,7 +137,7 @@ TEST_CASE("a slow ncclGetUniqueId does not delay the thread that makes the offer
         [](Member& member) {
             for (int set = 0; set < 2; ++set) {
                 if (member.number() == 0) {
-                    member.runtime().prepare_nccl_id();  // in the product, the program's thread calls this function
+                    member.runtime().prepare_nccl_id();  // in a real job, the program's thread calls this function
                 }
                 member.meet();
                 const auto start = Clock::now();

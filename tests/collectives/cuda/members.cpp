@@ -325,8 +325,8 @@ std::vector<std::string> complaints_of_members(std::uint32_t members, int device
                 try {
                     body(member);
                 } catch (const std::exception& error) {
-                    // This wait comes before the member's memory is freed, because freeing can wait for the work of
-                    // other members.
+                    // complain() must be called before the member's memory is freed. Freeing can wait for the work of
+                    // other members, and these may wait for this member until complain() is called.
                     complain(error);
                 }
             } catch (const std::exception& error) {

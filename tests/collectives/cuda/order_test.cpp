@@ -289,7 +289,7 @@ enum class End : std::uint8_t { abandoned, aborted, destroyed, launched };
 
 /// Runs two sets of two members. Member 0 enters a batch of the first set, and member 1 does not start this batch.
 /// Therefore member 0 cannot launch its batch of the second set until its batch of the first set has ended. `end` says
-/// in which way this batch ends.
+/// how the batch of the first set ends.
 void keep_second_set_waiting(Member& member, End end) {
     member.expect_other_sets();
     std::vector<std::unique_ptr<OrderedSet>> sets;

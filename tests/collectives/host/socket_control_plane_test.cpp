@@ -356,7 +356,7 @@ TEST_CASE("a name that another user has taken is an error at once, on all ranks"
     name.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
     constexpr uid_t kOther = 65534;
-    REQUIRE(::seteuid(kOther) == 0);  // so that the socket belongs to the user kOther
+    REQUIRE(::seteuid(kOther) == 0);  // the socket then belongs to the user kOther
     const bool is_bound = ::bind(taken.value(), reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
                           (!listens || ::listen(taken.value(), 16) == 0);
     REQUIRE(::seteuid(0) == 0);

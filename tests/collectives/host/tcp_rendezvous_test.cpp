@@ -29,8 +29,7 @@ using namespace std::chrono_literals;
 using tests::outcome;
 using tests::run_processes;
 
-/// A port that is reserved in the same way as ruedarun's supervisors do it: a socket is bound to the port, but does not
-/// listen.
+/// A port that is reserved as ruedarun's supervisors reserve ports: a socket is bound to the port, but does not listen.
 struct ReservedPort {
     ReservedPort() {
         const int on = 1;
@@ -245,8 +244,8 @@ TEST_CASE("a wait at the end of the job has its own limit", "[processes]") {
     const auto ends = run_processes(2, [&](int rank) {
         SocketControlPlaneOptions options = tcp_options(rendezvous, rank, 2);
         bool has_begun = false;
-        // This function makes the rank give up while it connects. The function must have no effect at the end of a job,
-        // because ranks may leave then.
+        // The control plane asks this function whether to give up a wait. Here, the function returns an error as soon
+        // as the ranks are connected. A wait at the end of the job must ignore the error, because ranks may leave then.
         options.interruption = [&](int, int) {
             return has_begun ? failure(ErrorCode::aborted, "a rank has ended") : Status();
         };

@@ -61,8 +61,8 @@ bool is_sane(const Tensor& tensor) {
            tensor.bytes() > 0 && tensor.bytes() <= kMost;
 }
 
-/// The memory on the GPU for the tensors of one operation. Tensors that overlap in the CPU's memory overlap on the GPU
-/// in the same way.
+/// The GPU memory that holds copies of one operation's tensors. If tensors overlap in the CPU's memory, their copies
+/// overlap by the same bytes.
 class Stage {
 public:
     Stage(const CudaApi& cuda, CudaContext context, CudaStream stream, std::span<const Tensor> tensors)
@@ -229,8 +229,10 @@ struct SplitsOnGpu {
 
 std::vector<Scenario> scenarios_on_gpus() {
     constexpr std::array kOtherResults{
-        std::string_view("allreduce: averages of integers"),  // on a GPU, the sum wraps around before the division
-        std::string_view("allreduce: bool"),  // on a GPU, values other than 0 and 1 are not normalised to 1
+        // On a GPU, the sum of integers wraps around before it is divided.
+        std::string_view("allreduce: averages of integers"),
+        // On a GPU, bool values other than 0 and 1 are not normalised to 1.
+        std::string_view("allreduce: bool"),
     };
     std::vector<Scenario> all = all_scenarios();
     std::erase_if(all, [&kOtherResults](const Scenario& scenario) {

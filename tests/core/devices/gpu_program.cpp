@@ -420,7 +420,7 @@ int dies_with_shared_memory(Gpu& gpu) {
     }
     const rueda::Handle handle = rueda::allreduce_async("in flight", view, options);
     if (rueda::rank() == 1) {
-        ::usleep(static_cast<useconds_t>(kPause * 1e6));  // the other ranks may be in any state at this moment
+        ::usleep(static_cast<useconds_t>(kPause * 1e6));  // when rank 1 dies, the other ranks may be in any state
         static_cast<void>(std::raise(SIGKILL));
     }
     const auto began = std::chrono::steady_clock::now();

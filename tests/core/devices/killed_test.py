@@ -35,8 +35,8 @@ def run(ruedarun, program, mode):
     shared_before = entries("/dev/shm")
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
-        # This test runs the program through a symbolic link of its own. It recognises its processes by this link, so it
-        # does not find those of other tests.
+        # This test runs its own copy of the program. It recognises its processes by this copy, so it does not find the
+        # processes of other tests.
         own = pathlib.Path(folder) / "program"
         own.write_bytes(pathlib.Path(program).read_bytes())
         own.chmod(0o700)

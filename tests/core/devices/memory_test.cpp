@@ -198,7 +198,7 @@ TEST_CASE("memory that is given back is freed after the operation that uses it",
         if (rank.rank() == 1) {
             rank.start_allreduce("gradient", data, 1000, completion).throw_if_failed();
             rank.wait_on_stream(completion).throw_if_failed();
-            // at this time the operation is launched, but cannot end, because device 0 is held back
+            // The operation is now launched, but it cannot end, because the test holds device 0 back.
             rank.deallocate(data);
         }
         rank.meet("launched");

@@ -282,7 +282,8 @@ TEST_CASE("the removal of a process set does not wait for messages of other sets
             rank.wait_on_stream(completion).throw_if_failed();
         }
         std::chrono::steady_clock::duration shortest = std::chrono::hours(1);
-        for (int i = 0; i < 3; ++i) {  // only the fastest of three removals is checked, because a machine may be busy
+        // The test checks only the fastest of three removals, because a busy machine may slow down the others.
+        for (int i = 0; i < 3; ++i) {
             const std::array<int, 1> members{1};
             const Result<std::int32_t> added = rank.runtime().process_sets().add(members);
             added.status().throw_if_failed();

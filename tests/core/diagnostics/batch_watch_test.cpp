@@ -211,7 +211,7 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     CHECK(part(look(200)) == "its share of chunk 20 of 64");
     counts[1].reduced = 125;
     CHECK(part(look(1000)).empty());
-    // This count comes from another batch, so the text must not contain a chunk number that is computed from this
+    // The next count comes from another batch. The text must not contain a chunk number that is computed from this
     // count.
     counts[1].reduced = 7;
     CHECK(part(look(5000)).empty());

@@ -227,7 +227,8 @@ public:
     /// Returns how long the oldest tensor of a host has waited, like StallInquiry::Source::longest_wait. If this
     /// function is empty, the wait of the first tensor in the host's account (its list of tensors) is used.
     std::function<double(std::uint32_t host, std::int64_t now)> longest_wait;
-    /// The requests to write the flight recorders of a host: for each leader, the reasons in the requests that it got.
+    /// The reasons that each leader was given when it was asked to write the flight recorders of its host. The key is
+    /// the leader's number.
     std::map<std::uint32_t, std::vector<std::string>> records;
 
 private:

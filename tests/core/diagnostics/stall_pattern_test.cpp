@@ -155,7 +155,7 @@ TEST_CASE("two ranks that send to each other") {
           "ranks 1 and 3 are both in a send to each other, and neither receives; one of them must receive first, or "
           "send with send_async");
     const std::vector<StallReport::Tensor> others{
-        message(true, 1, 2),   // this send goes to another rank
+        message(true, 1, 2),   // a send to rank 2, not to rank 3
         message(false, 1, 3),  // a receive that matches the send of rank 3 (if their tags are equal)
         message(true, 1, 3,
                 true),  // an exchange, which contains a receive that matches the send of rank 3 (if the tags are equal)

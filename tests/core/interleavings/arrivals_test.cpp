@@ -74,7 +74,8 @@ TEST_CASE("two ranks, three generations: one call each, and two places are enoug
         INFO(result.report);
         CHECK(result.passed());
         REQUIRE(result.exhausted);
-        CHECK(result.schedules >= 8);  // at least 2 × 2 × 2: in each of the three generations, either rank can be last
+        // There are at least 2 × 2 × 2 schedules: in each of the three generations, either rank can be last.
+        CHECK(result.schedules >= 8);
     }
 }
 
@@ -83,7 +84,8 @@ TEST_CASE("three ranks announce two generations in the same way", "[unit]") {
     INFO(result.report);
     CHECK(result.passed());
     REQUIRE(result.exhausted);
-    // at least 6 × 6: in each of the two generations, the three announcements can arrive in six orders
+    // There are at least 6 × 6 schedules: in each of the two generations, the three announcements can arrive in six
+    // orders.
     CHECK(result.schedules >= 36);
 }
 

@@ -138,8 +138,8 @@ TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, an
     }
 }
 
-/// Runs a writer that finds the ring full. It takes only the steps in `way`. The tests show that each step is
-/// necessary.
+/// Runs a writer that finds the ring full. The writer takes only the steps that are true in `way`. The tests show that
+/// each step is necessary.
 Exploration starve(const Way& way, Orders memory) {
     return explore<Ranks>([](Ranks& r) { r.state.written.store(kRing, std::memory_order_relaxed); },
                           // The writer takes the steps of MessageRingWriter::reserve() with a full ring. Then it

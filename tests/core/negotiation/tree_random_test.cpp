@@ -657,8 +657,8 @@ private:
     Leaders leaders_;
     bool joins_;
     std::vector<std::vector<std::uint32_t>> steps_;  ///< by epoch and rank
-    std::vector<std::vector<bool>> counted_;  ///< for each epoch and rank: whether averages count the rank after its
-                                              ///< join
+    /// For each epoch and rank, tells whether averages count the rank after its join.
+    std::vector<std::vector<bool>> counted_;
     std::vector<Tensor> tensors_;
     std::vector<std::vector<State>> states_;  ///< by host and tensor
     /// Messages in transit, by receiver and sender.

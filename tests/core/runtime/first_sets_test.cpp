@@ -30,7 +30,8 @@ bool is_new(const std::vector<std::int32_t>& used, ProcessSet set) {
     return std::find(used.begin(), used.end(), set.id) == used.end();
 }
 
-/// Creates process sets in every way, in four consecutive jobs. Each job must refuse the sets of the previous job.
+/// Creates process sets with add_process_set() and add_process_set_among(), in four consecutive jobs. Each job must
+/// refuse the sets of the previous job.
 void use_jobs(RankContext& context) {
     std::vector<std::int32_t> used;
     std::vector<ProcessSet> old;

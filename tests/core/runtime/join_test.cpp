@@ -222,7 +222,8 @@ std::uint64_t resident_batches(RuntimeClient& client) {
     return client.runtime().arena()->progress(rank).resident.load(std::memory_order_acquire);
 }
 
-constexpr std::ptrdiff_t kElements = 12'000;  // so many elements that the input does not fit into the announcement
+/// A tensor with this number of elements does not fit into an announcement.
+constexpr std::ptrdiff_t kElements = 12'000;
 
 /// Starts an allreduce for each tensor, and pauses between the starts as if it computed. Then polls until all of them
 /// are done. So only the rank in join() waits inside Rueda.
@@ -247,7 +248,7 @@ TEST_CASE("a rank that waits in join leaves batches open as long as a rank that 
     constexpr int kTensors = 161;
     constexpr int kSteps = 4;
     base::Config config = test_config();
-    // This time is long enough to announce all tensors of a step, even on a loaded machine.
+    // The hold time is long enough to announce all tensors of a step, even on a loaded machine.
     config.hold_seconds = 0.1;
     const auto body = [&](RankContext&, RuntimeClient& client) {
         auto memory = client.allocate(kTensors * kElements * sizeof(float));

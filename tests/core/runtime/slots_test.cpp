@@ -141,7 +141,8 @@ TEST_CASE("bursts of new names near the limit, in processes", "[processes]") {
 /// not counted. So the slots of these tensors look idle, and Rueda takes them back. While these threads run their
 /// loops, the rank must still read the log entries that free slots for other ranks.
 void bursts_beside_a_loop(RankContext& context, RuntimeClient& client) {
-    std::array<std::string, 2> failures;  // of two threads: one drives progress while the other one announces
+    // The errors of two threads. One thread drives progress while the other thread announces.
+    std::array<std::string, 2> failures;
     std::vector<std::jthread> loops;
     for (std::string& failure : failures) {
         loops.emplace_back([&] {
@@ -175,7 +176,7 @@ TEST_CASE("bursts of new names beside a loop of small allreduces, in processes",
 }
 
 /// Every rank starts operations with the same names, but each rank begins with a different name. More names are pending
-/// than there are slots. Each name must end in the same way on all ranks.
+/// than there are slots. The operation of each name must have the same result on all ranks.
 void exhaust(RankContext& context, RuntimeClient& client) {
     constexpr int kNames = 80;  // this is more names than fit into a mailbox
     std::string endings;

@@ -416,8 +416,8 @@ FAULTS = (
         limit=5,
     ),
     # This job runs on two hosts: ranks 0 and 1 on the first host, ranks 2 and 3 on the second one. If a connection
-    # breaks in the middle of a message, Open MPI 4 may end the process that uses it, or never return from MPI_Test. So
-    # a rank that exchanges data with the killed rank may get no error.
+    # breaks in the middle of a message, Open MPI 4 may end the process that uses the connection, or never return from
+    # MPI_Test. So a rank that exchanges data with the killed rank may get no error.
     Fault(
         "rank-killed",
         "A rank is killed (SIGKILL)",

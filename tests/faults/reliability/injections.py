@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""The ways to inject a fault. Each class is one way.
+"""The classes that inject faults.
 
 prepare() runs before the job starts, and may change how the job starts. inject() runs while the job trains, injects
 the fault, and returns the time of the fault. why_not() returns the reason why the fault cannot be injected on this
@@ -27,7 +27,7 @@ def shell(script, *words):
 
 
 class Injection:
-    """The base class of all ways to inject a fault. It injects nothing itself."""
+    """The base class of the classes that inject faults. It injects nothing itself."""
 
     def why_not(self):
         return None

@@ -4,9 +4,9 @@
 # Compiles the device kernels for GPU architectures. Nothing is executed. Warnings are errors. A compiler is "none" if the
 # machine has no such compiler.
 #
-# compile_kernels.sh nvcc NVCC ARCHITECTURE KERNELS.cu FLAGS…   with nvcc, completely for an architecture, for example 90
+# compile_kernels.sh nvcc NVCC ARCHITECTURE KERNELS.cu FLAGS…   compiles with nvcc for an architecture, for example 90
 # compile_kernels.sh ptxas PTXAS KERNELS.ptx ARCHITECTURE…      compiles the library's PTX for architectures, like a driver
-# compile_kernels.sh clang CLANG PTXAS KERNELS.cu FLAGS…        with clang to PTX, and with ptxas where it is at hand
+# compile_kernels.sh clang CLANG PTXAS KERNELS.cu FLAGS…        compiles to PTX with clang, then this PTX with ptxas
 set -euo pipefail
 way=$1 compiler=$2
 shift 2

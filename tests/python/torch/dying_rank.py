@@ -49,7 +49,7 @@ begin = time.monotonic()
 try:
     collectives() if where == "in collectives" else steps()
 except hvd.HorovodInternalError as error:
-    # All further calls must fail in the same way.
+    # All further calls must fail with HorovodInternalError, too.
     for call in (lambda: hvd.allreduce(torch.ones(1)), optimizer.zero_grad, hvd.shutdown):
         try:
             call()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""A rank of a job of test_hvd_faults.py. Rank 1 stops making calls. Rank 0 waits in several ways at the same time, and
-prints how each wait ends."""
+"""A rank of a job of test_hvd_faults.py. Rank 1 stops making calls. Rank 0 makes several waiting calls on several
+threads at the same time, and prints how each call ends."""
 
 import asyncio
 import os

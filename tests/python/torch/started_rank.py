@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of a job of test_distributed_start.py, which starts ranks in several ways. Prints the rank and a common
-result of all ranks."""
+"""One rank of a job of test_distributed_start.py, which tests several methods of starting ranks. Prints the rank,
+and a result that the ranks computed together."""
 
 import os
 import sys

@@ -746,7 +746,7 @@ class Works(unittest.TestCase):
         ):
             with self.assertRaisesRegex(RuntimeError, REFUSED):
                 call()
-        dist.barrier(group=GLOO)  # before this barrier, the late rank still uses the group
+        dist.barrier(group=GLOO)  # until this barrier, the late rank may still use the group
         dist.destroy_process_group(group)
         total = torch.ones(1)
         dist.all_reduce(total, group=dist.new_group(list(range(SIZE))))  # a new group must work

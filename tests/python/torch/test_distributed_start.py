@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests all ways to start processes with the backend "rueda", and the errors of ranks that cannot connect."""
+"""Tests all methods of starting processes with the backend "rueda", and the errors of ranks that cannot connect."""
 
 import concurrent.futures
 import datetime

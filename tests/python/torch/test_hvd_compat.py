@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests all the ways in which a script for Horovod can get Rueda instead, and the names that users of Horovod
+"""Tests all methods by which a script that imports Horovod gets Rueda instead, and the names that users of Horovod
 import."""
 
 import json

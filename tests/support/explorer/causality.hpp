@@ -38,7 +38,8 @@ private:
     struct Event {
         std::size_t process;
         Footprint footprint;
-        Clock clock;  // for each process: 1 + the number of its last known transition
+        // For each process: the number of the last transition that is known of the process, plus 1.
+        Clock clock;
     };
     struct Location {
         std::array<std::uint32_t, kMaxProcesses> last_read{};   // number of the transition + 1

@@ -12,8 +12,8 @@ namespace {
 using Catch::Matchers::Contains;
 using Word = ExploredAtomics::Atomic<std::uint32_t>;
 
-// A thread sleeps until there is work. Its steps: it reads the counter `bell`, announces that it sleeps, looks for work
-// once more, and then waits on the futex `bell` until the value differs from the one that it read.
+// A thread sleeps until there is work. First it reads the counter `bell`, announces that it sleeps, and looks for work
+// once more. Then it waits on the futex `bell` until the counter differs from the value that the thread has read.
 struct Sleepers {
     Word work;
     Word asleep;

@@ -33,9 +33,9 @@ SUBNET = "10.77.0"
 LOOK = 0.1  # seconds between two checks whether Ctrl-C was pressed
 PATIENCE = 15  # the number of seconds that a command has to end after Ctrl-C
 
-# This script keeps a host's namespaces alive until its standard input ends, at the latest when the process that started
-# it ends. Then the script ends all processes on the host and removes the folder $2. $3 is the machine's own network
-# namespace, whose processes must not be ended.
+# This script keeps a host's namespaces alive until the script's standard input ends. This happens at the latest when
+# the process that started the script ends. Then the script ends all processes on the host and removes the folder $2.
+# $3 is the machine's own network namespace, whose processes must not be ended.
 HOLDER = """
 network=$(readlink /proc/$$/ns/net)
 [ -n "$network" ] && [ -n "$3" ] && [ "$network" != "$3" ] || exit 1
@@ -123,7 +123,7 @@ class Hosts:
         self.agent = self.folder / "agent"
         self.agent.write_text(AGENT.format(folder=self.folder))
         self.agent.chmod(0o755)
-        # This folder contains the replacement of ssh under the name `ssh`. It is put into PATH.
+        # This folder contains the replacement of ssh under the name `ssh`. The folder is put into PATH.
         self.programs = self.folder / "programs"
         self.programs.mkdir()
         (self.programs / "ssh").symlink_to(self.agent)

@@ -341,8 +341,8 @@ def split_address(address: str) -> tuple[str, int]:
             f"the address of a producer is {address!r}; expected 'host:port' or '[IPv6 address]:port'"
         )
     try:
-        # The module socket encodes host names in the same way, but later. Callers that expect an OSError would then get
-        # a UnicodeError.
+        # Without this check, the module socket would raise the UnicodeError later, when it encodes the host name.
+        # Callers that expect an OSError would then get a UnicodeError.
         host.encode("idna")
     except UnicodeError as error:
         raise InvalidArgument(

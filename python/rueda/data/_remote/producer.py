@@ -90,7 +90,7 @@ class Producer:
         return port
 
     def _forget(self) -> None:
-        """Runs in a process that multiprocessing forks from this one: closes the copies of the sockets."""
+        """Closes the copies of the sockets. Runs in each process that multiprocessing forks from this one."""
         self._listener.close()
         for connected in self._open:
             connected.close()

@@ -127,7 +127,7 @@ class Callbacks:
             if following is None:
                 return
             self._call(*following)
-            del following  # this thread must not keep the future alive while the thread waits for work
+            del following  # while this thread waits for work, it must not keep the future alive
 
     def _next(self) -> tuple[OrderedFuture, Call] | None:
         """Returns the next callback to run. Returns None if this thread should end: there is no work, or no time is
@@ -338,7 +338,8 @@ class OrderedFuture(torch.futures.Future):  # type: ignore[type-arg]
         if operation.has_ended():
             future.conclude()
         else:
-            # This future completes at once and not in the order of the callbacks, because C++ code may wait for it.
+            # This future completes as soon as the operation has ended. It does not wait for its turn among the
+            # callbacks, because C++ code may wait for the future.
             _futures.when_ended(operation, future.conclude)
         return future
 

@@ -37,7 +37,7 @@ def _drop_reached() -> None:
     """Drops the tensors that no stream uses any longer. If another thread is dropping them, this call does nothing."""
     if not _kept or not _keeping.acquire(blocking=False):
         return
-    dropped = []  # this list is destroyed after the lock is free, because destructors may run other code
+    dropped = []  # `dropped` is destroyed after the lock is free, because destructors may run other code
     try:
         while _kept and _kept[0][0].query():
             dropped.append(_kept.popleft())

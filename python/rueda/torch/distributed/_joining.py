@@ -102,7 +102,7 @@ def _meet_over_tcp(rendezvous: Any, rank: int, until_met: contextlib.ExitStack) 
             offer = until_met.enter_context(contextlib.closing(TcpOffer()))
             mine = {"RUEDA_RENDEZVOUS": offer.rendezvous, "RUEDA_RENDEZVOUS_SECRET": offer.secret}
         except (OSError, RuntimeError) as error:
-            mine = {"error": str(error)}  # without this message, the other ranks would wait until the store's timeout
+            mine = {"error": str(error)}  # without this entry, the other ranks would wait until the store's timeout
     place = dict(rendezvous.exchange(mine)[0])
     if "error" in place:
         raise RuntimeError(

@@ -47,8 +47,8 @@ class Order:
         Raises:
             RuntimeError: the group refuses the operation.
         """
-        # No lock is needed. If a wait of another thread times out at the same moment, this operation counts as started
-        # before the timeout.
+        # This first check needs no lock. If a wait of another thread times out at the same time, this operation counts
+        # as started before the timeout.
         if not self._given_up:
             return
         with self._changing:
@@ -121,7 +121,8 @@ class Operation:
     ) -> None:
         self._what = what
         self._order = order
-        self._identity = object()  # this operation's key in Order; the operation as a key would keep tensors alive
+        # This operation's key in Order. If the operation itself were the key, Order would keep its tensors alive.
+        self._identity = object()
         self.handles = handles
         self.outputs = outputs
         self.timeout = timeout

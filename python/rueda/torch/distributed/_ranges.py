@@ -7,8 +7,8 @@ A call is shown as a range ``rueda:all_reduce``. If the call is asynchronous, th
 ``rueda:all_reduce.wait`` is a wait for the operation. In older versions of PyTorch, blocking calls are shown in the
 same way, because PyTorch makes an asynchronous call and waits.
 
-This module must be in this package. ``_process_group`` distinguishes PyTorch's calls and the package's own calls by the
-package of the calling function.
+This module must be in the package ``rueda.torch.distributed``. The reason is that ``_process_group`` looks at the
+package of the calling function, to distinguish PyTorch's calls from the package's own calls.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _here = _Here()
 
 
 def begins() -> bool:
-    """An operation's method calls begins() first. If begins() returns True, the method passes itself to call(), which
-    begins a range (a named entry of the profile) and calls the method a second time. In this second call, begins()
-    returns False.
+    """Returns True if the calling method must pass itself to call(), which begins a range (a named entry of the
+    profile) and calls the method a second time. In this second call, begins() returns False. The method of an operation
+    calls begins() first.
     """
     if not _profiling.is_active():
         return False
@@ -67,7 +67,7 @@ def call(kind: str, inputs: Any, method: Callable[..., R], *arguments: Any) -> R
         pending = _here.pending
     finally:
         _here.calls_itself = _here.records = False
-        _here.pending = None  # otherwise this attribute would keep the operation and its tensors alive
+        _here.pending = None  # without this line, the attribute would keep the operation and its tensors alive
     if pending is not None:
         _profiling.follow(f"{name}.pending", pending.handles, tensors)
     return result

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t kElements = std::size_t{1} << 20;
 constexpr std::size_t kPageBytes = 64 * 1024;
-constexpr std::size_t kPageAt = 2560 * 1024;  // this offset is in the middle of a chunk
+constexpr std::size_t kPageAt = 2560 * 1024;  // the page's offset in the tensor, in bytes: in the middle of a chunk
 
 const char* path_of_the_file = nullptr;
 float* tensor = nullptr;

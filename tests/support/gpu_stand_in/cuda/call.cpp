@@ -95,7 +95,8 @@ void invalidate_captures(Machine& machine) {
 // capture forbids the call.
 CudaResult Call::refuse_during_capture() {
     using namespace collectives::cuda;
-    (void)context_stack();  // this call resets the thread's mode if it is from before the last reset()
+    // If the thread's mode was set before the last reset(), context_stack() sets it to the default.
+    (void)context_stack();
     for (auto& device : machine_.devices) {
         for (auto& stream : device->streams) {
             const bool is_own = stream->capture_thread == std::this_thread::get_id();

@@ -191,7 +191,7 @@ CudaResult cuMemGetAddressRange_v2(DeviceAddress* base, std::size_t* bytes, Devi
 
 CudaResult cuMemHostAlloc(void** address, std::size_t bytes, unsigned flags) {
     Call call("cuMemHostAlloc");
-    (void)flags;  // with unified addressing, pinned memory is always portable and mapped
+    (void)flags;  // the flags change nothing: with unified addressing, pinned memory is always portable and mapped
     if (call.error() != kCudaSuccess) {
         return call.error();
     }
@@ -228,7 +228,7 @@ CudaResult cuMemFreeHost(void* address) {
 
 CudaResult cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags) {
     Call call("cuMemHostRegister");
-    (void)flags;  // with unified addressing, pinned memory is always portable and mapped
+    (void)flags;  // the flags change nothing: with unified addressing, pinned memory is always portable and mapped
     if (call.error() != kCudaSuccess) {
         return call.error();
     }
@@ -239,8 +239,9 @@ CudaResult cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags
     if (bytes == 0) {
         return kCudaInvalidValue;
     }
-    // CUDA Driver API, cuMemHostRegister: fails with CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED. Assumption:
-    // it also fails if the new range only overlaps a registered range. The stand-in reports a violation in both cases.
+    // CUDA Driver API, cuMemHostRegister: fails with CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED if the range is already
+    // registered. Assumption: it also fails if the range only overlaps a registered one. The stand-in reports a
+    // violation in both cases.
     if (call.machine().memory->find(value) != nullptr || call.machine().memory->find(value + bytes - 1) != nullptr) {
         call.report(fmt::format("{:#x} is pinned already", value));
         return kCudaInvalidValue;

@@ -98,9 +98,9 @@ struct Settings {
 
 /// The simulated devices of this process, with everything that belongs to them.
 ///
-/// Threads: one mutex protects everything. `changed` is notified after each end of an operation and each submission.
-/// Bodies of operations run with `data_mutex` and without `mutex`, so that operations which race by mistake do not race
-/// in the sense of C++. A thread takes `mutex` after `data_mutex`, never the other way round.
+/// Threads: one mutex protects everything. `changed` is notified when an operation ends or is submitted. Bodies of
+/// operations run with `data_mutex` and without `mutex`, so that operations which race by mistake do not race in the
+/// sense of C++. A thread that needs both locks takes `data_mutex` first.
 class Machine {
 public:
     static Machine& instance();

@@ -64,8 +64,8 @@ public:
     [[nodiscard]] Allocation* find(DeviceAddress address);
     void free(Allocation& allocation);
     [[nodiscard]] std::size_t device_bytes() const;
-    /// Exchanges clocks with all processes that share memory with this one. Afterwards, the next step of each host
-    /// program counts as later than everything that the other host programs know to have ended.
+    /// Exchanges clocks with all processes that share memory with this process. Afterwards, the next step of each host
+    /// program counts as later than all work that the other host programs know to have ended.
     void exchange(Clock& host);
     void set_exported(Allocation& allocation) { shared_[allocation.base] = &allocation; }
     [[nodiscard]] std::map<DeviceAddress, std::unique_ptr<Allocation>>& all() { return allocations_; }

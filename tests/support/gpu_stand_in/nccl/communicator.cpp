@@ -178,7 +178,7 @@ CommunicatorPtr NcclCall::find_ready(NcclCommunicator handle) {
 }
 
 void NcclCall::wait(Communicator& communicator, const std::function<bool()>& is_over) {
-    // this thread polls, because the other ranks may be in other processes
+    // This thread polls. The other ranks may be in other processes, which cannot notify it.
     constexpr std::chrono::microseconds kPollInterval{50};
     ++communicator.inside;
     while (!is_over() && !communicator.aborted.load(std::memory_order_acquire)) {

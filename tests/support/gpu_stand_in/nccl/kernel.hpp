@@ -68,8 +68,8 @@ private:
 /// The kernel that executes a group of operations on one communicator. It occupies its stream until it ends.
 class NcclKernel final : public Operation {
 public:
-    /// `previous` is the kernel before this one on the communicator. NCCL runs the kernels of a communicator one after
-    /// the other, but does not promise to do so. So accesses to memory by different kernels count as unordered.
+    /// `previous` is the communicator's kernel before this kernel. NCCL runs the kernels of a communicator one after
+    /// another, but does not promise this order. So accesses to memory by different kernels count as unordered.
     NcclKernel(std::string label, CommunicatorPtr communicator, std::vector<NcclPart> parts, CompletionPtr previous)
         : Operation(std::move(label), Kind::nccl),
           communicator_(std::move(communicator)),
