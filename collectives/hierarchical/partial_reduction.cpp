@@ -42,8 +42,8 @@ PartialReduction in_partials(const ops::Reduction& reduction, Compression compre
         return compressed(reduction, compression);
     }
     PartialReduction partial;
-    const ops::Levels levels = *ops::levels_of(reduction);  // levels_of() returns nothing only for exact sums, which
-                                                            // `in_words()` above has handled
+    // The optional result of levels_of() is empty only for exact sums, and in_words() above has handled these.
+    const ops::Levels levels = *ops::levels_of(reduction);
     partial.within = levels.within;
     partial.last = levels.across;
     partial.between = partial.last;

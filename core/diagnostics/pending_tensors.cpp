@@ -245,9 +245,10 @@ std::optional<PendingTensor> look_at_named(const Memory& memory, std::uint32_t s
         return std::nullopt;
     }
     if (all_ready(memory, *tensor)) {
-        // All members have announced the operation. There are two cases. If all announcements are direct (not counted
-        // in the slot), each member completes the operation as soon as it reads them. If at least one announcement is
-        // counted, all must be counted: a member whose announcement is still direct has not finished its part.
+        // All members have announced the operation. A direct announcement does not count in the slot. If all
+        // announcements are direct, each member completes the operation as soon as it reads them. If at least one
+        // announcement counts in the slot, the operation is called only when all of them count there. A member whose
+        // announcement is still direct then delays the operation.
         const bool to_be_counted = state.state == SlotState::bound && is_incomplete(memory, word);
         tensor->unfinished_mask = to_be_counted ? direct : 0;
         const bool is_open = to_be_counted || uncalled || *generation == 0;

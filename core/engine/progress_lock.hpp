@@ -150,9 +150,9 @@ public:
     /// the rank's attention state, by which other threads know which thread to wake. `look` returns true if no work is
     /// left, so that the threads of this rank may sleep until another thread wakes them.
     ///
-    /// Does nothing if the background thread was just woken and is about to take the lock. If poll() took the lock
-    /// before it, the background thread would find the lock taken, and every poll() would have to wake the background
-    /// thread again.
+    /// If the background thread was just woken, it is about to take the lock, and poll() does nothing. Otherwise poll()
+    /// could take the lock first. The background thread would then find the lock taken, and each poll() would have to
+    /// wake it again.
     template <class Look>
     void poll(Look&& look) {
         if (attention_.background_is_rung() || !try_lock()) {

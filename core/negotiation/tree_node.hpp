@@ -63,8 +63,8 @@ public:
     void join(std::int32_t rank);
     /// Reports that no rank of the host has a pending operation of its own. Call this after join().
     void settle();
-    /// Call this only on the root. Reports how many batches were executed, of those that next_decision() has returned
-    /// so far.
+    /// Tells the root how many of the batches that next_decision() has returned so far were executed. Call this only on
+    /// the root.
     void executed(std::uint64_t batches);
 
     /// Handles a message from the parent or from a child. Heartbeats have no effect. If no correct leader sends such a

@@ -161,7 +161,8 @@ Status ProcessSets::leave(std::int32_t id) {
     return {};
 }
 
-/// Removes each set of `left_` that all its members have left. The other sets end with the job.
+/// `left_` lists the process sets that this rank has left. Removes each of them that the other members have left, too.
+/// The remaining process sets end with the job.
 void ProcessSets::let_go_of_closed() {
     std::erase_if(left_, [this](const Known& left) {
         if (!left.set->has_left()) {

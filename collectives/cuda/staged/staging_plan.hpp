@@ -44,8 +44,9 @@ struct StagingPlan {
     std::vector<StagedPiece> pieces;
 };
 
-/// Fills `plan` for `batch`. A piece of an operation that can be divided has at most `most_bytes` bytes, except for
-/// gaps between tensors. All members of a set get the same pieces. Returns Internal if the batch's lists are too short.
+/// Fills `plan` for `batch`. If the batch's operation can be divided, the parts of tensors in a piece have together at
+/// most `most_bytes` bytes; gaps between tensors do not count. All members of a set get the same pieces. Returns
+/// Internal if the batch's lists are too short.
 [[nodiscard]] Status plan_staging(const DeviceBatch& batch, std::uint32_t member, std::uint32_t members,
                                   std::size_t most_bytes, StagingPlan& plan);
 

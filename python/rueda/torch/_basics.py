@@ -77,7 +77,7 @@ def init(comm: Iterable[int] | Any | None = None, process_sets: Iterable[Process
 
     Raises:
         ValueError: an argument is invalid (InvalidArgument), or two sets are the same.
-        NotImplementedError: a process set is given as a communicator, but ``comm`` is not a communicator.
+        NotImplementedError: ``process_sets`` contains an mpi4py communicator, but ``comm`` is not one.
         HorovodInternalError: the ranks could not form a job; the message says why.
 
     Example::
