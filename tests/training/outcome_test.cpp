@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
-// The trainer's function (the body) ends with success or with an exception. Tests how a rank encodes this outcome for
-// the other ranks, and that a rank rejects bytes that no correct rank sends.
+// The function that run_on_root() calls ends with success or with an exception. Tests how a rank encodes this outcome
+// for the other ranks, and that a rank rejects bytes that no correct rank sends.
 #include "training/outcome.hpp"
 
 #include <catch2/catch.hpp>
