@@ -46,7 +46,7 @@ struct MemoryNote {
             return first < own_end && last > begin.load(std::memory_order_relaxed);
         }
     };
-    static constexpr std::size_t kNameBytes = 200;  // if a name is longer, only its first 200 bytes are stored
+    static constexpr std::size_t kNameBytes = 200;  // a longer name is shortened to this size
 
     Range input;
     Range output;

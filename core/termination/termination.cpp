@@ -49,7 +49,7 @@ struct Watch {
 std::atomic<const Watch*> current{nullptr};
 /// The previous handler. This file's handler reads it, so it is written before this file's handler is installed.
 struct sigaction before {};
-bool installed = false;  // true while this file's handler of SIGTERM is installed
+bool installed = false;  // true if this file's handler was installed, and was not removed since then
 
 /// Whether the process has ended. The pidfd of a process becomes readable before its parent can learn of the end, and
 /// so before the parent sends SIGTERM.

@@ -288,9 +288,9 @@ private:
         return ranks;
     }
 
-    /// Finds pairs of operations of a process set that ranks called in different orders. Some ranks called the first
-    /// operation and wait in it for ranks that called the second operation. A pair is left out if every rank of its
-    /// side `other` is already on the side `other` of an earlier pair of the set.
+    /// Finds pairs of operations of a process set that ranks called in different orders. The ranks that called one of
+    /// the two operations wait in it for ranks that called the other one. A pair is left out if every rank of its side
+    /// `other` is already on the side `other` of an earlier pair of the set.
     static std::vector<Divergence> find_divergences(const std::vector<PendingOperation>& pending) {
         std::vector<Divergence> found;
         std::set<std::pair<std::int32_t, std::int32_t>> named;

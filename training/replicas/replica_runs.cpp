@@ -185,7 +185,7 @@ bool ReplicaRuns::announce_the_rest() {
         } catch (const Aborted&) {
             return false;
         } catch (const std::exception& error) {
-            std::array<char, 500> text{};  // this array is on the stack, because no other memory may be left
+            std::array<char, 500> text{};  // on the stack, because the other memory may be used up
             fmt::format_to_n(text.data(), text.size() - 1,
                              "replicas: the reduction of the gradient of '{}' could not be started: {}", plan_.names[i],
                              error.what());

@@ -48,7 +48,7 @@ _DEFAULT = (Setting("default"),)
 
 class Family:
     """A compared library. `ways` names the methods by which the library can reduce a set of tensors; all of them are
-    measured. Single tensors are measured only with the first method."""
+    measured. Single tensors are measured only with the first method, unless `all_ways_do_all` is True."""
 
     name: str
     ways: tuple[str, ...] = ("",)

@@ -118,9 +118,10 @@ public:
     /// result depends on this rank's clock.
     [[nodiscard]] bool is_due(std::int64_t step) const;
     /// Starts to save a checkpoint. Rank 0 copies the tensors, and a thread of rank 0 writes the copy. The other ranks
-    /// return at once. Returns whether this rank started a save. Throws InvalidArgument in four cases: the step is
-    /// negative, the key of a value begins with "rueda.", a metric is not finite, or another job saves into this folder
-    /// (see claim()). A failure of the file system causes only a warning.
+    /// return at once. Returns whether this rank started a save. Throws InvalidArgument in five cases: the step is
+    /// negative, the key of a value begins with "rueda.", a metric is not finite, another job saves into this folder
+    /// (see claim()), or the rank or the size of the job has changed since the manager was made. A failure of the file
+    /// system causes only a warning.
     bool save(const Snapshot& snapshot);
     /// Calls save() if a checkpoint is due after `snapshot.step` completed steps. If CheckpointManagerOptions::every is
     /// set, rank 0's clock decides.

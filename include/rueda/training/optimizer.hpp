@@ -84,10 +84,10 @@ struct Adagrad {
 /// Trenches", algorithm 1): σ = (√(n + g²) − √n) / η; z ← z + g − σ w; n ← n + g²; then w = 0 if |z| ≤ l1, otherwise
 /// w = −(z − sign(z) l1) / ((beta + √n) / η + l2). Many weights become exactly 0 if l1 > 0.
 ///
-/// The paper's η is constant, and the sum of all σ is (beta + √n) / η. The sum must still have this value if the
-/// learning rate changes from η' to η. Therefore σ = (beta + √(n + g²)) / η − (beta + √n) / η'. For a constant rate
-/// this is the paper's σ. If l1 and l2 are 0 and the weights begin with 0, each step is then w ← w − η g / (beta + √n).
-/// This also holds after a warm-up or a decay of the rate. The state contains the rate of the last step.
+/// σ is the change of (beta + √n) / η in one step. The paper's η is constant. If the learning rate changes from η' to
+/// η, this change is σ = (beta + √(n + g²)) / η − (beta + √n) / η'. For a constant rate this is the paper's σ. If l1
+/// and l2 are 0 and the weights begin with 0, each step is then w ← w − η g / (beta + √n). This also holds after a
+/// warm-up or a decay of the rate. The state contains the rate of the last step.
 ///
 /// The algorithm computes w from z and n alone. So initial weights that are not 0 have an effect only through σ in the
 /// first step. The weights should therefore begin with 0, as in the paper. η must be above 0.

@@ -6,7 +6,7 @@
 #
 # compile_kernels.sh nvcc NVCC ARCHITECTURE KERNELS.cu FLAGS…   compiles with nvcc for an architecture, for example 90
 # compile_kernels.sh ptxas PTXAS KERNELS.ptx ARCHITECTURE…      compiles the library's PTX for architectures, like a driver
-# compile_kernels.sh clang CLANG PTXAS KERNELS.cu FLAGS…        compiles to PTX with clang, then this PTX with ptxas
+# compile_kernels.sh clang CLANG PTXAS KERNELS.cu FLAGS…        compiles to PTX with clang, then with ptxas if at hand
 set -euo pipefail
 way=$1 compiler=$2
 shift 2
