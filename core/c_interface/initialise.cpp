@@ -81,8 +81,8 @@ void shut_down_at_exit(int exit_status, void* /*unused*/) {
     }
 }
 
-/// The connection to the launcher that forked children use. It never receives anything. It is created before a fork,
-/// because a forked child must not allocate memory.
+/// Forked children use this object in place of the connection to the launcher. It never receives anything. It is
+/// created before a fork, because a forked child must not allocate memory.
 LauncherLine& deaf_line() {
     static auto* const line = new LauncherLine(base::UniqueFd(), -1, 0);
     return *line;

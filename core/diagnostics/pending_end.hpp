@@ -28,9 +28,10 @@ void end_to_await_end(const NegotiationMemory<base::StdAtomics>& memory, std::ui
 /// registrar, in the step ProtocolStep::kPosting.
 void note_end_announced(const NegotiationMemory<base::StdAtomics>& memory, std::uint32_t member);
 
-/// Returns the end of the set as a pending operation. Returns nothing while no member waits for the end. The end can be
-/// pending although all members have announced it: a member may be stopped while it posts its announcement, or while it
-/// does the registrar's work. A stopped member is listed as unfinished.
+/// The members of a process set end the set together, and the stall monitor reports this as a pending operation. This
+/// function returns the pending operation. Returns nothing while no member waits for the end of the set. The operation
+/// can be pending although all members have announced the end: the process of a member may have been stopped while it
+/// posted its announcement, or while it did the registrar's work. Such a member is listed as unfinished.
 [[nodiscard]] std::optional<PendingTensor> look_at_end(const NegotiationMemory<base::StdAtomics>& memory);
 
 /// Returns a text for the line about this member. The text says what keeps the member from ending, for example "has

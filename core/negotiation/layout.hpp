@@ -465,8 +465,8 @@ struct alignas(base::kCacheLine) Cursor {
     std::uint32_t step = ProtocolStep::kNone;
 
     // The operation that the member finished last, for the stall monitor. The lower 32 bits hold the slot + 1, the
-    // upper 32 bits hold the generation. The value is 0 if there is no such operation, or if its slot has lost its
-    // name.
+    // upper 32 bits hold the generation. The value is 0 if there is no such operation, or if the name of the operation
+    // no longer has a slot.
     typename Atomics::template Atomic<std::uint64_t> finished{0};
     /// `finished_seen`: the value of `finished` when the background thread of the member last saw it change.
     /// `finished_ns`: the time at which the thread saw this change.

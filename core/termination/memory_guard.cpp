@@ -164,7 +164,8 @@ void pass_fault_on(int number, siginfo_t* info, void* context) {
         struct sigaction usual {};
         usual.sa_handler = SIG_DFL;
         sigaction(number, &usual, nullptr);
-        // If a process sent the signal, no repeated access will cause it again, so it is sent again here.
+        // If a memory access caused the signal, the access is repeated after this handler, and causes the signal again.
+        // If a process sent the signal, it must be sent again.
         if (info->si_code <= 0) {
             raise(number);
         }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Tests that digits has the same curve on a GPU as on the CPU. DIGITS_RANKS has the numbers of ranks, and
-DIGITS_SHARE_GPU=1 says that all ranks use one GPU."""
+"""Tests that the training of the example digits has the same loss curve on a GPU as on the CPU. DIGITS_RANKS has the
+numbers of ranks, and DIGITS_SHARE_GPU=1 says that all ranks use one GPU."""
 
 import os
 import unittest

@@ -117,7 +117,8 @@ class OnRankZero(unittest.TestCase):
     def test_a_wait_at_the_end_of_the_job_is_said(self):
         """After rueda.shutdown(), the watch can read no more counts. It must report the wait of an operation even if it
         has not seen the operation's end."""
-        _rank_work._Watch.finish()  # another test's watch may still run, and would take one of the simulated counts
+        # The thread of another test may still run. It would also call _Counts(), and take one of the results below.
+        _rank_work._Watch.finish()
         counts = [mock.Mock(ended=0, waited=0.0, oldest=oldest) for oldest in (0.0, 3.0)]
         with mock.patch.object(_rank_work, "_Counts", side_effect=[*counts, rueda.NotInitialized("ended")]):
             _rank_work._Watch("evaluate", 0.0, self.lines.append)._thread.join(60)

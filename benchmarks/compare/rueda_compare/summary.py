@@ -159,7 +159,8 @@ def _load_table(rows: Sequence[Record]) -> list[str]:
 
 def _sweep_tables(rows: Sequence[Record]) -> list[str]:
     """Returns a table for each set of gradients and kind of memory. It shows the exposed time in ms for each fusion
-    threshold and hold time. The smallest value of a round is in brackets."""
+    threshold and hold time. Behind each value, the smallest value of any round is in
+    brackets."""
     lines: list[str] = []
     for set_name, memory in dict.fromkeys((entry["set"], entry["load"]["tuning"]["memory"]) for entry in rows):
         grid = {
