@@ -39,8 +39,8 @@ struct OperationKey {
         /// the generation: the number that the operation has among the operations of its slot. A slot is a number that
         /// stands for a name. A rank that uses a name for the first time does not know the name's slot yet.
         generation,
-        /// the operation's number among the operations of its rank. It differs between ranks that start their
-        /// operations in different orders.
+        /// the operation's number among the operations that its rank has started in the process set. It differs
+        /// between ranks that start their operations in different orders.
         ordinal,
     };
 

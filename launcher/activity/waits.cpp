@@ -244,9 +244,9 @@ private:
     }
 
     [[nodiscard]] Announcement last_announcement(const RecordedOperation& operation) const {
-        // A small operation belongs to no batch, so it is found by its ordinal (its number among the rank's
-        // operations). Small operations are blocking, so the ordinal is the same on all ranks, unless the ranks call
-        // their operations in different orders.
+        // A small operation belongs to no batch, so it is found by its ordinal (its number among the operations that
+        // the rank has started in the process set). Small operations are blocking, so the ordinal is the same on all
+        // ranks, unless the ranks call their operations in different orders.
         const Announcement last = last_.at(base::key_by_ordinal(operation));
         const Announcement in_batch = operation.batch ? last_.at(base::key_by_batch(operation)) : last;
         return in_batch.ns > last.ns ? in_batch : last;
