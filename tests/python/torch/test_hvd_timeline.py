@@ -52,14 +52,20 @@ class Timeline(unittest.TestCase):
 
     def events(self):
         """Returns the events. When the file grows, its closing bracket is overwritten. So a text that is read
-        meanwhile could mix two states of the file. If the file changed meanwhile, this function reads it again."""
+        meanwhile could mix two states of the file, or end within a write that the kernel has not finished. In both
+        cases, this function reads the file again, for at most 10 s."""
+        deadline = time.monotonic() + 10
         while True:
             before = os.stat(self.path)
             with open(self.path, encoding="utf-8") as file:
                 text = file.read()
             after = os.stat(self.path)
             if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
-                return json.loads(text)
+                try:
+                    return json.loads(text)
+                except json.JSONDecodeError:
+                    if time.monotonic() > deadline:
+                        raise
 
     def start(self, path=None, **options):
         """Starts a timeline on all ranks. Because of the barriers, the timeline contains every later operation of every
