@@ -23,6 +23,8 @@ endif()
 # linked whole. The property LINK_LIBRARY_OVERRIDE does this even for an archive that is linked only because another
 # archive uses it. CMake's own definition of WHOLE_ARCHIVE also saves and restores the linker's state. The linker of
 # scripts/wheel cannot do that, so WHOLE_ARCHIVE is defined here.
+# rueda_data_c_interface uses rueda_data, so it must come first in target_link_libraries(). In the other order, CMake would
+# name rueda_data twice, and the linker would find each of its functions twice.
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE "LINKER:--whole-archive" "<LINK_ITEM>" "LINKER:--no-whole-archive")
 set(CMAKE_CXX_LINK_LIBRARY_USING_WHOLE_ARCHIVE_SUPPORTED TRUE)
 set_property(TARGET rueda PROPERTY LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,rueda_core,rueda_training,rueda_data,rueda_data_c_interface")

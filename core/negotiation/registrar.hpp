@@ -63,7 +63,7 @@ public:
     using Memory = NegotiationMemory<Atomics>;
     using Record = MailboxRecord<Atomics>;
 
-    /// What the registrar needs from outside the arena.
+    /// The registrar works on memory in the arena. It gets everything else that it needs through these functions.
     struct Environment {
         /// Asks whether the tables may use `bytes` more bytes of memory. The registrar calls this before it uses the
         /// memory.

@@ -53,7 +53,7 @@ public:
     [[nodiscard]] std::vector<Decision> take_decisions();
 
 private:
-    /// What the root knows about a name that has an id.
+    /// The root keeps one object of this type for each name that has an id.
     struct Name {
         std::string name;
         std::optional<Metadata> last_called;
