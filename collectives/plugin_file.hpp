@@ -15,8 +15,8 @@ namespace rueda::collectives {
 /// folder of the library (or program) that contains this code, the second in the subfolder "rueda" of this folder.
 [[nodiscard]] std::vector<std::string> plugin_places(const char* file);
 
-/// Says who can use the symbols of a plugin and of the libraries that the plugin needs. With `own`, only this plugin and
-/// these libraries can use them. With `global`, libraries that are loaded later can use them, too.
+/// Says who can use the symbols of a plugin and of the libraries that the plugin needs. With `own`, only this plugin
+/// and these libraries can use them. With `global`, libraries that are loaded later can use them, too.
 enum class PluginScope { own, global };
 
 /// A kind of plugin. Every plugin exports one function, which returns the table of the plugin's functions, or null if
