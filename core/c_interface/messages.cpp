@@ -28,14 +28,16 @@ namespace {
 Status make_message(const Call& call, bool sends, const rueda_tensor* tensor, int peer, std::int32_t tag,
                     rueda::core::MessageRequest& request) {
     RUEDA_ASSERT(call.set != nullptr && call.options != nullptr);
-    const auto& set = call.kept != nullptr ? call.kept : call.runtime->shared_world();
-    const Result<rueda::core::MessageShape> shape = rueda::core::check_message(
-        tensor, sends ? "input" : "output", peer, !sends, set->identity().ranks, *call.options);
+    const rueda::core::SetIdentity& set = call.set->identity();
+    const Result<rueda::core::MessageShape> shape =
+        rueda::core::check_message(tensor, sends ? "input" : "output", peer, !sends, set.ranks, *call.options);
     RUEDA_RETURN_IF_FAILED(shape.status());
     request.sends = sends;
     request.peer = peer;
     request.tag = tag;
-    request.set = {set, &set->identity()};
+    // The world lives longer than every operation. For it, `kept` is null, so copies of the pointer count no
+    // references.
+    request.set = {call.kept, &set};
     request.dtype = shape.value().dtype;
     request.bytes = shape.value().bytes;
     request.memory = static_cast<std::byte*>(tensor->data);

@@ -100,7 +100,8 @@ public:
         // more.
         const bool was_turned_away = !steps_.no_look_for_turned_away && turned_away();
         const bool handed_on = attention_.state() != AttentionState::awake && !was_turned_away;
-        const bool is_left = (work_.pending() > 0 && !handed_on) || (was_turned_away && has_unread());
+        const bool is_left =
+            (work_.pending() > 0 && !handed_on) || (was_turned_away && !has_been_checked() && has_unread());
         if (is_left && try_lock()) {
             leave();
         }
@@ -196,8 +197,8 @@ public:
             unlock();
             // The background thread is woken after the release of the lock. If it were woken earlier, it might find the
             // lock taken and sleep again. It must also be woken if it has already found the lock taken.
-            const bool was_turned_away = turned_away();
-            const bool is_wanted = work_left || (was_turned_away && (to_background || has_unread()));
+            const bool is_wanted =
+                work_left || (turned_away() && (to_background || (must_check_for_turned_away() && has_unread())));
             if (is_wanted && !steps_.ring_before_release) {
                 attention_.ring(AttentionState::asleep);
             }
@@ -242,12 +243,12 @@ public:
         if (!has_waiters() && try_lock()) {
             return true;
         }
-        turned_away_.store(steps_.no_turned_away ? 0 : 1, std::memory_order_seq_cst);
+        turned_away_.store(steps_.no_turned_away ? kNotTurnedAway : kTurnedAway, std::memory_order_seq_cst);
         const bool is_taken = locked_.load(std::memory_order_seq_cst) != 0 || has_waiters();
         if (is_taken && !work_.is_stopping()) {
             attention_.sleep_as_background(ticket, timeout());
         }
-        turned_away_.store(0, std::memory_order_seq_cst);
+        turned_away_.store(kNotTurnedAway, std::memory_order_seq_cst);
         return false;
     }
     /// Lets the background thread, which holds the lock, sleep in the attention state `state`. The function stores
@@ -282,17 +283,35 @@ public:
 private:
     using Word = typename Atomics::template Atomic<std::uint32_t>;
 
+    // the values of `turned_away_`
+    static constexpr std::uint32_t kNotTurnedAway = 0;
+    /// the background thread has found the lock taken, and now sleeps or is about to sleep
+    static constexpr std::uint32_t kTurnedAway = 1;
+    /// like kTurnedAway, and a thread that released the lock later has checked for unread entries
+    static constexpr std::uint32_t kTurnedAwayAndChecked = 2;
+
     [[nodiscard]] bool has_unread() const { return !steps_.no_look_for_unread && work_.has_unread(); }
-    /// The load of `turned_away_` is seq_cst, and pairs with the stores in lock_as_background().
-    [[nodiscard]] bool turned_away() const { return turned_away_.load(std::memory_order_seq_cst) != 0; }
+    /// The loads of `turned_away_` are seq_cst, and pair with the stores in lock_as_background().
+    [[nodiscard]] bool turned_away() const { return turned_away_.load(std::memory_order_seq_cst) != kNotTurnedAway; }
+    [[nodiscard]] bool has_been_checked() const {
+        return turned_away_.load(std::memory_order_seq_cst) == kTurnedAwayAndChecked;
+    }
+    /// Whether the caller, which has just released the lock, must check for unread entries in place of the background
+    /// thread. The background thread missed only what was published before it found the lock taken; what is published
+    /// later wakes it. So one check is enough for each time that it was turned away, and it must come after this call.
+    /// If the background thread was turned away again before the exchange, the check covers both times.
+    [[nodiscard]] bool must_check_for_turned_away() {
+        std::uint32_t expected = kTurnedAway;
+        return turned_away_.load(std::memory_order_seq_cst) == kTurnedAway &&
+               turned_away_.compare_exchange_strong(expected, kTurnedAwayAndChecked, std::memory_order_seq_cst);
+    }
 
     Attention& attention_;
     Work& work_;
     [[no_unique_address]] Steps steps_;
     Word locked_{0};
     Word waiters_{0};  ///< the number of callers that wait for the lock
-    /// 1 if the background thread has found the lock taken, and now sleeps or is about to sleep
-    Word turned_away_{0};
+    Word turned_away_{kNotTurnedAway};
     /// notified when an operation has ended or made progress, and when the lock is free
     base::BasicLocalEvent<Atomics> event_;
     /// notified when an operation has ended or made progress; for callers in join()

@@ -9,6 +9,12 @@
 #include "core/messages/messenger.hpp"
 
 namespace rueda::core {
+namespace {
+
+/// A sender that waits for the receiver looks at every 16th time whether a frame has arrived.
+constexpr int kLooksPerFrameLook = 16;
+
+}  // namespace
 
 Result<Messenger::AtOnce> Messenger::run_at_once(MessageRequest& request, Completion& completion, int looks) {
     MessagePeer* const peer = peer_at_once(request);
@@ -56,14 +62,17 @@ Result<Messenger::AtOnce> Messenger::send_at_once(MessagePeer& peer, MessageRequ
     peer.host->tell();
     const std::uint64_t recorded = record(request);
     // If the receiver takes the message and then sends a message itself, this rank sees both events in this order. So
-    // the loop ends as soon as a frame has arrived, and taken() is then called once more.
-    bool is_taken = peer.host->taken() == frame.id;
-    for (int look = 1; look < looks && !is_taken && !peer.host->has_frame(); ++look) {
+    // the loop ends as soon as a frame has arrived, and taken_at_once() is then called once more. The loop seldom looks
+    // for a frame, because the receiver is about to write its reply to the cache line at which has_frame() looks.
+    bool is_taken = peer.host->taken_at_once() != 0;
+    for (int look = 1; look < looks && !is_taken; ++look) {
+        if (look % kLooksPerFrameLook == 0 && peer.host->has_frame()) {
+            break;
+        }
         base::StdAtomics::pause();
-        is_taken = peer.host->taken() == frame.id;
+        is_taken = peer.host->taken_at_once() != 0;
     }
-    if (is_taken || peer.host->taken() == frame.id) {
-        peer.last_taken_id = frame.id;
+    if (is_taken || peer.host->taken_at_once() != 0) {
         recorder_.end_message(recorded, base::ticks_now(), ErrorCode::ok, -1);
         return AtOnce::done;
     }
@@ -83,12 +92,14 @@ Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageR
         return AtOnce::no;
     }
     const std::uint64_t recorded = record(request);
-    for (int look = 1; look < looks && !peer.host->has_frame(); ++look) {
+    for (int look = 1; look < looks && !peer.host->has_awaited(); ++look) {
         base::StdAtomics::pause();
     }
     const auto received = peer.host->front();
     RUEDA_RETURN_IF_FAILED(received.status());
     if (received.value()) {
+        // Most programs answer a small message with another one.
+        peer.host->prefetch_to_send();
         const auto& [frame, payload] = *received.value();
         const Frame expected = request.frame(FrameKind::whole, frame.id);
         if (frame.flags == Frame::kAwaited && frame.kind == expected.kind && frame.tag == expected.tag &&
@@ -98,7 +109,7 @@ Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageR
                 std::memcpy(request.memory, payload.data(), payload.size());
             }
             peer.last_heard_id = frame.id;
-            peer.host->take(frame.id);
+            peer.host->take_at_once();
             completion.sender = peer.rank;
             recorder_.end_message(recorded, base::ticks_now(), ErrorCode::ok, peer.rank);
             return AtOnce::done;

@@ -37,7 +37,7 @@ struct Frame {
     /// reads them.
     static constexpr std::uint8_t kResident = 1;
     /// A flag of a whole message between ranks of one host. It says that the sender waits, and reads in shared memory
-    /// which message the receiver took last (MessageRingState::taken). So the receiver need not answer with the frame
+    /// whether the receiver took the message (MessageRingState::kTaken). So the receiver need not answer with the frame
     /// *taken*.
     static constexpr std::uint8_t kAwaited = 2;
 

@@ -42,10 +42,13 @@ Result<bool> HostLink::send(const Frame& frame, std::span<const std::byte> paylo
 Result<bool> HostLink::send_awaited(const Frame& frame, std::span<const std::byte> payload) {
     const Result<std::byte*> room = out_.reserve_near(sizeof(Frame) + payload.size());
     RUEDA_RETURN_IF_FAILED(room.status());
-    if (room.value() == nullptr) {
-        return send(frame, payload);
+    if (room.value() != nullptr) {
+        write(room.value(), frame, payload);
+    } else if (const Result<bool> sent = send(frame, payload); !sent.is_ok() || !sent.value()) {
+        return sent;
     }
-    write(room.value(), frame, payload);
+    awaited_id_ = frame.id;
+    awaited_end_ = out_.position();
     return true;
 }
 
@@ -92,21 +95,21 @@ Result<std::optional<Link::Received>> HostLink::front() {
     std::memcpy(&received.frame, record.value()->data(), sizeof(Frame));
     // keeps the compiler from reading the frame again after it was checked
     std::atomic_signal_fence(std::memory_order_seq_cst);
+    front_is_awaited_ = (received.frame.flags & Frame::kAwaited) != 0;
     received.payload = record.value()->subspan(sizeof(Frame));
     return std::optional(received);
 }
 
 void HostLink::pop() {
-    if (in_.pop()) {
+    if (front_is_awaited_ ? in_.pop_awaited(/*at_once=*/false) : in_.pop()) {
         // The other rank waits for space in the ring. This call notifies it in the same way as a new frame would. The
         // other rank then looks for frames that it still has to send to this rank.
         knock();
     }
 }
 
-void HostLink::take(std::uint64_t id) {
-    static_cast<void>(in_.pop());  // first, so that a sender that sees the number finds the ring empty
-    region_.state(member_, own_).taken.store(id, std::memory_order_seq_cst);
+void HostLink::take_at_once() {
+    static_cast<void>(in_.pop_awaited(/*at_once=*/true));
     knock();  // wakes the sender if it sleeps; also notifies it if it waits for space in the ring
 }
 

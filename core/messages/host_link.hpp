@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "collectives/host/arena/arena.hpp"
 #include "collectives/host/arena/message_region.hpp"
@@ -23,10 +24,10 @@ public:
     [[nodiscard]] Result<bool> send(const Frame& frame, std::span<const std::byte> payload) override;
     /// The longest message that send_awaited() can put beside the ring's state.
     static constexpr std::size_t kNearPayload = collectives::RingState::kNearBytes - sizeof(Frame);
-    static_assert(kNearPayload == 72);
+    static_assert(kNearPayload == 64 && sizeof(Frame) == collectives::RingState::kNearInFirstLine);
     /// Like send(), for a message that its receiver may take at once (Frame::kAwaited). If the message has at most
     /// kNearPayload bytes and the ring is empty, the message is put beside the ring's state
-    /// (MessageRingState::near_bytes).
+    /// (MessageRingState::near_bytes). No earlier awaited message may be without an answer.
     [[nodiscard]] Result<bool> send_awaited(const Frame& frame, std::span<const std::byte> payload);
     void tell() override;
     [[nodiscard]] Result<std::optional<Received>> front() override;
@@ -37,14 +38,22 @@ public:
     [[nodiscard]] std::uint32_t member() const { return member_; }
     /// Whether front() would return a frame.
     [[nodiscard]] bool has_frame() const { return in_.has_record(); }
-    /// Removes the frame that front() returned, and tells its sender that the message was received. The frame is the
-    /// message with the number `id`, and has the flag Frame::kAwaited.
-    void take(std::uint64_t id);
-    /// The number of the last message from this rank for which the other rank called take(), or 0 if there is none. The
-    /// other rank wrote this number, and it is not checked here.
-    [[nodiscard]] std::uint64_t taken() const {
-        return region_.state(own_, member_).taken.load(std::memory_order_seq_cst);
+    /// Like has_frame(), but faster if the next frame is an awaited message of at most kNearPayload bytes.
+    [[nodiscard]] bool has_awaited() const {
+        in_.prefetch_near();
+        return in_.has_record();
     }
+    /// Removes the frame that front() returned, and tells its sender that the message was received. The frame must have
+    /// the flag Frame::kAwaited.
+    void take_at_once();
+    /// If the other rank called take_at_once() for the last awaited message of this rank, returns the number of this
+    /// message, but only once. Otherwise returns 0.
+    [[nodiscard]] std::uint64_t taken_at_once() {
+        return awaited_id_ != 0 && out_.is_taken(awaited_end_) ? std::exchange(awaited_id_, 0) : 0;
+    }
+    /// Starts to load the cache lines that the next awaited message is written to. Call this when the program will
+    /// probably send a message soon.
+    void prefetch_to_send() const { out_.prefetch(); }
 
 private:
     void write(std::byte* room, const Frame& frame, std::span<const std::byte> payload);
@@ -57,6 +66,9 @@ private:
     collectives::MessageRingWriter<base::StdAtomics> out_;
     collectives::MessageRingReader<base::StdAtomics> in_;
     bool has_sent_ = false;
+    bool front_is_awaited_ = false;  ///< whether the last frame that front() returned has the flag Frame::kAwaited
+    std::uint64_t awaited_id_ = 0;   ///< the number of the last awaited message, until taken_at_once() has returned it
+    std::uint64_t awaited_end_ = 0;  ///< where the record of this message ends in the ring
 };
 
 }  // namespace rueda::core

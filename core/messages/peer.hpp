@@ -85,7 +85,6 @@ struct MessagePeer {
 
     std::uint64_t last_id = 0;        ///< the number of the last message to the peer
     std::uint64_t last_heard_id = 0;  ///< the number of the last message from the peer
-    std::uint64_t last_taken_id = 0;  ///< the last value of HostLink::taken() that this rank has handled
     std::unordered_map<std::uint64_t, SendingMessage> sending;
     std::unordered_map<std::uint64_t, ReceivingMessage> receiving;
     std::deque<Frame> replies;           ///< answers to the peer, which are sent before the frames of any message

@@ -146,17 +146,15 @@ void Messenger::ask_for_departure_of(int rank) {
     }
 }
 
-/// Handles the answer to a message that was sent with Frame::kAwaited. This answer is a number in the arena, not a
-/// frame.
+/// Handles the answer to a message that was sent with Frame::kAwaited. This answer is a flag in the arena, not a frame.
 Status Messenger::hear_taken(MessagePeer& peer, bool& moved) {
     if (peer.host == nullptr) {
         return {};
     }
-    const std::uint64_t id = peer.host->taken();
-    if (id == peer.last_taken_id) {
+    const std::uint64_t id = peer.host->taken_at_once();
+    if (id == 0) {
         return {};
     }
-    peer.last_taken_id = id;
     moved = true;
     Frame taken;
     taken.kind = static_cast<std::uint8_t>(FrameKind::taken);

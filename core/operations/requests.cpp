@@ -130,7 +130,7 @@ Status take_compression(const rueda_options& options, Request& request) {
 constexpr std::int32_t kRowsOfDeviceIndex = std::numeric_limits<std::int32_t>::min();
 
 /// Copies the tensors' device from the options to the metadata. The caller of make_…() adds Request::device.
-Status take_device(const rueda_options& options, Metadata& metadata) {
+Status take_device(const rueda_options& options, std::uint8_t& type) {
     if (options.device == nullptr) [[likely]] {
         return {};
     }
@@ -145,7 +145,7 @@ Status take_device(const rueda_options& options, Metadata& metadata) {
                        is_cpu && device.stream != nullptr ? ", and it has a stream" : "",
                        is_cpu ? "0 and no stream for the CPU" : "0 or more");
     }
-    metadata.device = static_cast<std::uint8_t>(device.type);
+    type = static_cast<std::uint8_t>(device.type);
     return {};
 }
 
@@ -176,7 +176,7 @@ Status make_same_shape(Operation operation, const rueda_tensor& in, const rueda_
                        const rueda_options& options, bool reads_input, Request& request) {
     RUEDA_RETURN_IF_FAILED(check_tensor(in, "input"));
     RUEDA_RETURN_IF_FAILED(take_compression(options, request));
-    RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
+    RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata.device));
     if (&in != &out) {
         RUEDA_RETURN_IF_FAILED(check_tensor(out, "output"));
         RUEDA_RETURN_IF_FAILED(check_same(in, out));
@@ -224,7 +224,7 @@ Status make_of_rows(Operation operation, const rueda_tensor& in, const rueda_opt
     if (exchanges_rows(operation, options)) {
         request.metadata.device = kRowsOfDevice;
     } else {
-        RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata));
+        RUEDA_RETURN_IF_FAILED(take_device(options, request.metadata.device));
     }
     request.metadata.process_set = options.process_set;
     std::uint64_t all = 0;
@@ -493,8 +493,8 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
         return failure(ErrorCode::invalid_argument,
                        "a send or a receive has no name, and a slot stands for one: leave it out");
     }
-    Metadata place;
-    RUEDA_RETURN_IF_FAILED(take_device(options, place));
+    std::uint8_t device = RUEDA_CPU;
+    RUEDA_RETURN_IF_FAILED(take_device(options, device));
     RUEDA_RETURN_IF_FAILED(check_tensor(*tensor, which));
     std::uint64_t elements = 0;
     RUEDA_RETURN_IF_FAILED(count_elements(*tensor, which, elements));
@@ -509,7 +509,7 @@ Result<MessageShape> check_message(const rueda_tensor* tensor, const char* which
                              options.process_set, fmt::join(ranks, ", "));
     }
     const auto dtype = static_cast<DType>(tensor->dtype);
-    return MessageShape{dtype, elements * size_of(dtype), is_on_device(place)};
+    return MessageShape{dtype, elements * size_of(dtype), device != RUEDA_CPU};
 }
 
 Status make_barrier(const rueda_options& options, Request& request) {

@@ -161,7 +161,11 @@ public:
     /// Makes a one-dimensional tensor of the elements of `values`.
     template <class T>
     InputView(std::span<T> values)  // NOLINT(google-explicit-constructor): a span is a one-dimensional tensor
-        : InputView(values.data(), dtype_of<T>, Shape{static_cast<std::int64_t>(values.size())}) {}
+                                    // The shape is made in place, because a copy of it would cost as much as the rest
+                                    // of a small message's call.
+        : data_(const_cast<std::remove_const_t<T>*>(values.data())),
+          dtype_(dtype_of<T>),
+          shape_{static_cast<std::int64_t>(values.size())} {}
     /// Makes a one-dimensional tensor of the elements of an Eigen vector or map, or of another contiguous container
     /// with data() and size(). Throws InvalidArgument for an Eigen object with strides. For matrices use
     /// rueda/eigen.hpp.

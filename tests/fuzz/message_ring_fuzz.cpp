@@ -26,7 +26,8 @@ bool lies_in(const std::byte* memory, std::size_t size, const std::byte* begin, 
 }
 /// Whether the bytes are in the ring, or beside its state.
 bool lies_in(const std::byte* memory, const State& state, const std::byte* begin, std::size_t bytes) {
-    return lies_in(memory, kRingBytes, begin, bytes) || lies_in(state.near_bytes, State::kNearBytes, begin, bytes);
+    return lies_in(memory, kRingBytes, begin, bytes) ||
+           lies_in(state.near_bytes, sizeof(state.near_bytes), begin, bytes);
 }
 
 void read(Input input) {
@@ -62,7 +63,7 @@ void read(Input input) {
                 }
                 if (front.value()) {
                     expect(lies_in(memory.get(), state, front.value()->data(), front.value()->size()));
-                    static_cast<void>(reader.pop());
+                    static_cast<void>(choice % 2 == 0 ? reader.pop() : reader.pop_awaited(choice % 4 == 1));
                 }
             }
         }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/shared_memory/atomics.hpp"
+#include "base/shared_memory/prefetch.hpp"
 #include "base/status.hpp"
 
 /// A ring buffer in shared memory with one writer and one reader. It carries records of bytes from one rank to another
@@ -21,8 +22,15 @@ namespace rueda::collectives {
 /// The state that the writer and the reader of a ring share, without the bytes of the records.
 template <class Atomics>
 struct MessageRingState {
-    /// The size of `near_bytes`: 48 bytes in the cache line of `written`, and the next cache line.
-    static constexpr std::size_t kNearBytes = 2 * base::kCacheLine - 2 * sizeof(std::uint64_t);
+    /// The longest record that lies in the cache line of `written`.
+    static constexpr std::size_t kNearInOneLine = base::kCacheLine - 2 * sizeof(std::uint64_t);
+    /// How many bytes of a longer record lie in the cache line of `written`. The rest begins with the next cache line,
+    /// so that no part of the record that is written by itself spans both lines. A store that spans two lines waits
+    /// until the core owns both of them at the same time, while the reader fetches them again and again.
+    static constexpr std::size_t kNearInFirstLine = 40;
+    /// The longest record in `near_bytes`.
+    static constexpr std::size_t kNearBytes = kNearInFirstLine + base::kCacheLine;
+    static_assert(kNearInFirstLine <= kNearInOneLine);
     static_assert(kNearBytes <= 0xff);  // MessageRingRecord::near_of() has 8 bits for the length
 
     /// How many bytes were written and read since the ring was created. Both numbers only grow. They are in different
@@ -32,18 +40,26 @@ struct MessageRingState {
     /// times 256, plus the record's length in bytes; 0 if there was no such record. Accesses are relaxed, because
     /// `written` orders them.
     typename Atomics::template Atomic<std::uint64_t> near{0};
-    /// A record that is here, and not in the ring. It takes the same space in the ring, which stays unused. A record of
-    /// up to 48 bytes is in the cache line of `written`, which the reader loads anyway. A longer record is in this
-    /// cache line and the next one, so the reader loads one cache line less than from the ring.
-    std::byte near_bytes[kNearBytes]{};
+    /// A record that is here (see near_place()), and not in the ring. It takes the same space in the ring, which stays
+    /// unused. A record of up to 48 bytes is in the cache line of `written`, which the reader loads anyway. A longer
+    /// record is in this cache line and the next one, so the reader loads one cache line less than from the ring.
+    std::byte near_bytes[kNearInOneLine + base::kCacheLine]{};
+    /// Besides the count of the bytes that were read (a multiple of the cache line), this word has the flag kTaken.
     alignas(base::kCacheLine) typename Atomics::template Atomic<std::uint64_t> read{0};
     /// 1 if the writer waits for space. The reader checks this word after each read, so the word shares a cache line
     /// with `read`. The writer rarely changes it.
     typename Atomics::template Atomic<std::uint32_t> starved{0};
-    /// The reader's rank confirms here that it took a message for which the sender waits (Frame::kAwaited), instead of
-    /// sending a frame back. The value is the number of the last such message. The reader stores it, and then notifies
-    /// the writer's rank. Loads and stores are seq_cst, because the writer's rank checks this word before it sleeps.
-    typename Atomics::template Atomic<std::uint64_t> taken{0};
+
+    /// A flag in `read`. It says that the reader took the last *awaited* record that it has read at once. (The writer's
+    /// rank waits until such a record is read, see Frame::kAwaited.) So the reader need not send a frame back. The flag
+    /// is in the word `read`, because a second store to this cache line would often have to fetch the line once more
+    /// from the writer, which loads the line all the time.
+    static constexpr std::uint64_t kTaken = 1;
+
+    /// Where a record of this length begins in `near_bytes`.
+    [[nodiscard]] std::byte* near_place(std::uint64_t bytes) {
+        return near_bytes + (bytes <= kNearInOneLine ? 0 : kNearInOneLine - kNearInFirstLine);
+    }
 };
 
 /// The layout of a record in the ring: its length, its kind (message or filler), and its bytes. The bytes are
@@ -123,7 +139,20 @@ public:
         }
         near_ = MessageRingRecord::near_of(position_, bytes);
         end_ = position_ + needed;
-        return state_->near_bytes;
+        return state_->near_place(bytes);
+    }
+    /// How many bytes were written so far. After publish(), the new record ends here.
+    [[nodiscard]] std::uint64_t position() const { return position_; }
+    /// Whether the reader took the awaited record that ends at `end` at once. There must be no later awaited record.
+    /// The load is seq_cst, because the writer's rank calls this function before it sleeps.
+    [[nodiscard]] bool is_taken(std::uint64_t end) const {
+        const std::uint64_t read = state_->read.load(std::memory_order_seq_cst);
+        return (read & MessageRingState<Atomics>::kTaken) != 0 && read > end;
+    }
+    /// Starts to load the cache lines that the writer writes first for a record that follows soon.
+    void prefetch() const {
+        base::prefetch_to_write(&state_->written);
+        base::prefetch_to_write(state_->near_bytes + MessageRingState<Atomics>::kNearInOneLine);
     }
     /// Shows the reader the record that the last reserve() or reserve_near() returned.
     void publish() {
@@ -143,7 +172,7 @@ private:
         // After this load, the writer overwrites bytes that the reader has read. The load must therefore at least
         // acquire what the store in MessageRingReader::pop() releases. It is even seq_cst, because reserve() uses it in
         // Dekker's pattern.
-        const std::uint64_t read = state_->read.load(std::memory_order_seq_cst);
+        const std::uint64_t read = state_->read.load(std::memory_order_seq_cst) & ~MessageRingState<Atomics>::kTaken;
         if (read < read_ || read > position_ || read % base::kCacheLine != 0) {
             return failure(ErrorCode::internal, "a ring of messages was read up to {}, of {} that were written", read,
                            position_);
@@ -223,13 +252,25 @@ public:
     [[nodiscard]] bool has_record() const {
         return position_ != written_ || state_->written.load(std::memory_order_acquire) != position_;
     }
+    /// Starts to load the second cache line of a record beside the state. A reader that waits for such a record calls
+    /// this function before each call of has_record(). So when the writer has written both lines, the reader fetches
+    /// them at the same time.
+    void prefetch_near() const { __builtin_prefetch(state_->near_bytes + MessageRingState<Atomics>::kNearInOneLine); }
     /// Frees the space of the record that front() returned. If this function returns true, the writer waits for space,
     /// and the caller must wake the writer's rank.
     [[nodiscard]] bool pop() {
         position_ = end_;
-        state_->read.store(position_, std::memory_order_seq_cst);  // paired with the load in MessageRingWriter::look()
+        // paired with the loads in MessageRingWriter::look() and is_taken()
+        state_->read.store(position_ | taken_, std::memory_order_seq_cst);
         return state_->starved.load(std::memory_order_seq_cst) != 0 &&
                state_->starved.exchange(0, std::memory_order_seq_cst) != 0;
+    }
+
+    /// Like pop(), for an awaited record. `at_once` says whether the reader took it at once. If so, the caller must
+    /// also notify the writer's rank.
+    [[nodiscard]] bool pop_awaited(bool at_once) {
+        taken_ = at_once ? MessageRingState<Atomics>::kTaken : 0;
+        return pop();
     }
 
 private:
@@ -242,7 +283,7 @@ private:
                            position_, written_);
         }
         end_ = position_ + taken;
-        return std::optional(std::span<const std::byte>(state_->near_bytes, length));
+        return std::optional(std::span<const std::byte>(state_->near_place(length), length));
     }
 
     MessageRingState<Atomics>* state_;
@@ -252,6 +293,7 @@ private:
     std::uint64_t end_ = 0;
     std::uint64_t written_ = 0;  ///< the writer's position when the reader last loaded it
     std::uint64_t near_ = 0;     ///< MessageRingState::near when the reader last loaded it
+    std::uint64_t taken_ = 0;    ///< MessageRingState::kTaken if the reader took the last awaited record at once
 };
 
 /// Shows a rank which members of its host have written messages to it since it last checked. Each member has one bit.

@@ -185,14 +185,13 @@ TEST_CASE("a writer that waits for room is woken, and no step of that can be lef
 /// each of them.
 struct Taking {
     bool knocks = true;
-    bool stores_first = true;  ///< whether the receiver stores the number before it knocks
+    bool stores_first = true;  ///< whether the receiver says that it took the message before it knocks
     bool answers_late = true;  ///< whether a receiver that did not take the message at once sends an answer
 };
 
 /// Two ranks that exchange one awaited message, as Messenger::run_at_once() does. The answer to a message that was not
 /// taken at once is a record in the other ring.
 struct Awaited : Ranks {
-    Awaited() { explorer::label(&state.taken, "taken"); }
     MessageRingState<ExploredAtomics> answers;
     std::array<std::byte, kRing> answer_memory{};
 };
@@ -202,11 +201,11 @@ void send_awaited(Awaited& r) {
     MessageRingWriter<ExploredAtomics> writer(r.state, r.memory.data(), kRing);
     MessageRingReader<ExploredAtomics> answers(r.answers, r.answer_memory.data(), kRing);
     const auto room = writer.reserve_near(kRecord);
-    RUEDA_EXPLORER_REQUIRE(room.is_ok() && room.value() == r.state.near_bytes);
+    RUEDA_EXPLORER_REQUIRE(room.is_ok() && room.value() == r.state.near_place(kRecord));
     std::memset(room.value(), 1, kRecord);
     writer.publish();
     knock(r.reader_door, r.reader_attention, 0);
-    const auto is_taken = [&r] { return r.state.taken.load(std::memory_order_seq_cst) == 1; };
+    const auto is_taken = [&writer] { return writer.is_taken(writer.position()); };
     if (is_taken()) {
         return;
     }
@@ -232,8 +231,7 @@ void receive_awaited(Awaited& r, const Taking& way) {
         if (!way.stores_first) {
             tell();
         }
-        static_cast<void>(reader.pop());
-        r.state.taken.store(1, std::memory_order_seq_cst);
+        static_cast<void>(reader.pop_awaited(/*at_once=*/true));
         if (way.stores_first) {
             tell();
         }
@@ -248,7 +246,7 @@ void receive_awaited(Awaited& r, const Taking& way) {
         RUEDA_EXPLORER_REQUIRE(front.is_ok());
         return front.value().has_value();
     });
-    static_cast<void>(reader.pop());
+    static_cast<void>(reader.pop_awaited(/*at_once=*/false));
     if (way.answers_late) {
         MessageRingWriter<ExploredAtomics> writer(r.answers, r.answer_memory.data(), kRing);
         RUEDA_EXPLORER_REQUIRE(writer.reserve(kRecord).value() != nullptr);

@@ -93,25 +93,6 @@ TEST_CASE("a frame whose unused bytes are not 0 is refused", "[unit]") {
     }
 }
 
-TEST_CASE("a number of a message that was never sent ends the job with the reason", "[threads]") {
-    const RanksResult result = run_clients(2, test_config(), [](RankContext& context, RuntimeClient& client) {
-        std::array<int, 1> value{};
-        if (client.rank() == 1) {
-            const collectives::MessageRegion region = client.runtime().arena()->message_region();
-            region.state(0, 1).taken.store(7, std::memory_order_seq_cst);
-            static_cast<void>(region.door(0).step.knock(1));
-            context.phase("has lied");
-        } else {
-            context.wait_for_phase(1, "has lied");
-        }
-        const Status status = receive(client, std::span(value), {1 - client.rank(), 0, DType::int32});
-        RUEDA_RANK_CHECK(!status.is_ok());
-        expect_part(status.message(), "answers to message 7; it was sent 0");
-    });
-    INFO(result.text());
-    CHECK(result.passed());
-}
-
 TEST_CASE("only a message in resident memory can be withdrawn", "[threads]") {
     const std::string reason = "rank 1 withdraws message 1, which does not lie in its resident memory";
     const Frame withdrawn = frame(FrameKind::withdrawn, 1);

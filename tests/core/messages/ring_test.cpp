@@ -35,7 +35,7 @@ TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]
                 std::generate(record.begin(), record.end(), [&] { return static_cast<std::byte>(random()); });
                 auto room = random() % 2 == 0 ? writer.reserve_near(record.size()) : writer.reserve(record.size());
                 REQUIRE(room.is_ok());
-                if (room.value() == state.near_bytes) {
+                if (room.value() != nullptr && room.value() == state.near_place(record.size())) {
                     REQUIRE(expected.empty());
                     ++near;
                 } else if (room.value() == nullptr) {
@@ -76,9 +76,11 @@ TEST_CASE("a record is beside the state of a ring only if it fits there, and if 
     Bytes memory(kRing);
     MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
     MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
-    const auto is_near = [&](std::uint64_t bytes) { return writer.reserve_near(bytes).value() == state.near_bytes; };
-    CHECK(!is_near(0));
-    CHECK(!is_near(State::kNearBytes + 1));
+    const auto is_near = [&](std::uint64_t bytes) {
+        return writer.reserve_near(bytes).value() == state.near_place(bytes);
+    };
+    CHECK(writer.reserve_near(0).value() == nullptr);
+    CHECK(writer.reserve_near(State::kNearBytes + 1).value() == nullptr);
     CHECK(is_near(State::kNearBytes));
     writer.publish();
     CHECK(!is_near(1));  // the reader has not read the record before
@@ -90,6 +92,18 @@ TEST_CASE("a record is beside the state of a ring only if it fits there, and if 
     CHECK(!reader.pop());
     CHECK(!is_near(State::kNearBytes));  // it would take two cache lines, and the ring has one before its end
     CHECK(is_near(1));
+}
+
+TEST_CASE("a record beside the state of a ring is in one cache line, or its second part begins with a line", "[unit]") {
+    using State = MessageRingState<base::StdAtomics>;
+    State state;
+    const auto offset_of = [&](std::size_t bytes) {
+        return static_cast<std::size_t>(state.near_place(bytes) - reinterpret_cast<const std::byte*>(&state));
+    };
+    CHECK(offset_of(State::kNearInOneLine) == 2 * sizeof(std::uint64_t));
+    CHECK(offset_of(State::kNearInOneLine) + State::kNearInOneLine == base::kCacheLine);
+    CHECK(offset_of(State::kNearInOneLine + 1) + State::kNearInFirstLine == base::kCacheLine);
+    CHECK(offset_of(State::kNearBytes) + State::kNearBytes == 2 * base::kCacheLine);
 }
 
 TEST_CASE("a reserved place beside the state of a ring is given up by another reserve", "[unit]") {
@@ -104,6 +118,52 @@ TEST_CASE("a reserved place beside the state of a ring is given up by another re
     const auto front = reader.front();
     REQUIRE(front.value()->size() == 20);
     CHECK(front.value()->front() == std::byte{0xBB});
+}
+
+TEST_CASE("a reader says whether it took an awaited record at once, until it reads the next one", "[unit]") {
+    constexpr std::uint64_t kRing = 1024;
+    MessageRingState<base::StdAtomics> state;
+    Bytes memory(kRing);
+    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
+    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    const auto write = [&] {
+        REQUIRE(writer.reserve(8).value() != nullptr);
+        writer.publish();
+        return writer.position();
+    };
+    const auto read = [&](auto&& pop) {
+        REQUIRE(reader.front().value().has_value());
+        CHECK(!pop());
+    };
+    const std::uint64_t first = write();
+    CHECK(!writer.is_taken(first));
+    read([&] { return reader.pop_awaited(/*at_once=*/true); });
+    CHECK(writer.is_taken(first));
+    write();
+    read([&] { return reader.pop(); });
+    CHECK(writer.is_taken(first));  // the second record is not awaited
+    const std::uint64_t third = write();
+    CHECK(!writer.is_taken(third));  // the reader has not read it yet
+    read([&] { return reader.pop_awaited(/*at_once=*/false); });
+    CHECK(!writer.is_taken(third));
+    const std::uint64_t fourth = write();
+    read([&] { return reader.pop_awaited(/*at_once=*/true); });
+    CHECK(writer.is_taken(fourth));
+    // The flag is not a part of the count: a record of a whole cache line fits beside the state again.
+    CHECK(writer.reserve_near(8).value() == state.near_bytes);
+}
+
+TEST_CASE("a writer refuses a count of a ring that a correct reader never stores", "[unit]") {
+    constexpr std::uint64_t kRing = 256;
+    for (const std::uint64_t count : {std::uint64_t{2}, std::uint64_t{66}, std::uint64_t{192}, ~std::uint64_t{0}}) {
+        MessageRingState<base::StdAtomics> state;
+        Bytes memory(kRing);
+        MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
+        REQUIRE(writer.reserve(64).value() != nullptr);  // takes two cache lines
+        writer.publish();
+        state.read.store(count);
+        CHECK(writer.reserve_near(8).status().code() == ErrorCode::internal);
+    }
 }
 
 TEST_CASE("a reader refuses counts of a ring that a correct writer never stores", "[unit]") {
@@ -142,7 +202,7 @@ TEST_CASE("a reader refuses a record beside the state of a ring that is longer t
             const bool fits = length <= MessageRingState<base::StdAtomics>::kNearBytes && (length < 57 || written > 64);
             REQUIRE(front.is_ok() == fits);
             if (fits) {
-                REQUIRE(front.value()->data() == state.near_bytes);
+                REQUIRE(front.value()->data() == state.near_place(length));
                 REQUIRE(front.value()->size() == length);
             } else {
                 REQUIRE(front.status().code() == ErrorCode::internal);
