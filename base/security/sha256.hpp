@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/security/sha256_block.hpp"
+
 namespace rueda::base {
 
 inline constexpr std::size_t kDigestBytes = 32;
@@ -16,7 +18,7 @@ using Digest = std::array<std::uint8_t, kDigestBytes>;
 /// thread may use an object.
 class Sha256 {
 public:
-    static constexpr std::size_t kBlockBytes = 64;
+    static constexpr std::size_t kBlockBytes = kSha256BlockBytes;
 
     void add(std::string_view bytes);
     /// Returns the digest of all bytes. The object must not be used afterwards.
@@ -25,8 +27,7 @@ public:
 private:
     void add_block(const std::uint8_t* block);
 
-    std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    Sha256State state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     std::array<std::uint8_t, kBlockBytes> block_{};
     std::uint64_t bytes_ = 0;
 };

@@ -7,12 +7,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/security/sha256.hpp"
+#include "base/security/sha256_block.hpp"
 
 namespace rueda::base {
 namespace {
@@ -103,6 +107,28 @@ TEST_CASE("a digest does not depend on the pieces in which the text comes", "[un
         }
         REQUIRE(hex(pieces.finish()) == sha256_of(whole));
     }
+}
+
+TEST_CASE("the processor's instructions and the portable code give the same bits", "[unit]") {
+    std::mt19937 random(7);
+    std::array<std::uint8_t, kSha256BlockBytes> block{};
+    Sha256State portable{1, 2, 3, 4, 5, 6, 7, 8};
+    Sha256State by_instructions = portable;
+    for (int i = 0; i < 200; ++i) {
+        std::generate(block.begin(), block.end(), [&] { return static_cast<std::uint8_t>(random()); });
+        add_block_portably(portable, block.data());
+        if (has_sha256_instructions()) {
+            add_block_by_instructions(by_instructions, block.data());
+            REQUIRE(by_instructions == portable);
+        }
+    }
+    // The digest of the empty text, from a block that contains only the padding.
+    Sha256State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    block.fill(0);
+    block[0] = 0x80;
+    add_block_portably(state, block.data());
+    CHECK(state[0] == 0xe3b0c442);
+    CHECK(state[7] == 0x7852b855);
 }
 
 TEST_CASE("HMAC-SHA-256 gives the codes of RFC 4231", "[unit]") {
