@@ -3,6 +3,7 @@
 #include "core/hosts/leader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -12,7 +13,9 @@
 #include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/hosts/host_tree.hpp"
+#include "core/negotiation/carried.hpp"
 #include "core/negotiation/claims.hpp"
+#include "ops/reduce.hpp"
 
 namespace rueda::core {
 
@@ -68,6 +71,7 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
       enqueue_mutex_(enqueue_mutex),
       transport_(transport),
       node_(node_options(config, group)),
+      most_carried_bytes_(group.host_count <= static_cast<int>(kMostCarryingHosts) ? config.doubling_limit_bytes : 0),
       timeout_ns_(static_cast<std::int64_t>(config.host_timeout_seconds * 1e9)),
       heartbeat_ns_(std::min<std::int64_t>(timeout_ns_ / 6, 500'000'000)),
       report_limit_ns_(std::max(kSecond, 2 * nanoseconds(config.liveness_seconds))),
@@ -202,6 +206,9 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
         (any_variable_rows || has_variable_rows(static_cast<Operation>(copy_once(metadata.operation))))) {
         announcement.rows.push_back(rows_of(slot, generation));
     }
+    if (announcement.claims.empty() && announcement.joined.empty() && announcement.uncounted.empty()) {
+        announcement.input = input_of(slot, generation, record.metadata);
+    }
     Awaited& awaited = awaited_[slot];
     awaited = {changed, {}, 0, base::coarse_monotonic_ns(), nobody_here};
     for (std::uint32_t member = 0; memory_.extent().call_sites != 0 && member < memory_.extent().members; ++member) {
@@ -256,6 +263,34 @@ void Leader::find_joined(std::uint32_t slot, std::uint64_t generation, Announcem
     }
     announcement.joined = ranges_of(counted);
     announcement.uncounted = ranges_of(uncounted);
+}
+
+/// Combines the inputs of this host's ranks, if the announcements of all of them contain the inputs. Otherwise returns
+/// nothing, and the data of the operation moves in messages of its own.
+CarriedBytes Leader::input_of(std::uint32_t slot, std::uint64_t generation, const Metadata& metadata) const {
+    using PlaceFlags = Place<Atomics>::Flags;
+    const bool may_carry =
+        memory_.extent().leader_carries_inputs() && is_plausible(metadata) && bytes_of(metadata) <= most_carried_bytes_;
+    const auto reduction =
+        may_carry ? carried_reduction(metadata, static_cast<std::uint32_t>(group_.size)) : std::nullopt;
+    if (!reduction) {
+        return {};
+    }
+    const std::uint64_t bytes = bytes_of(metadata);
+    std::array<const std::byte*, kInlineMembers> inputs{};
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        const Place<Atomics>& place = memory_.place(slot, member, generation);
+        inputs[member] = memory_.payload(slot, member, generation, bytes);
+        if ((copy_once(place.flags) & PlaceFlags::kCarried) == 0 || copy_once(place.payload_bytes) != bytes ||
+            inputs[member] == nullptr) {
+            return {};
+        }
+    }
+    CarriedBytes combined(bytes);
+    std::byte* const destination = combined.data();
+    ops::reduce(reduction->within, {inputs.data(), memory_.extent().members}, {&destination, 1},
+                bytes / size_of(reduction->within.dtype));
+    return combined;
 }
 
 HostRows Leader::rows_of(std::uint32_t slot, std::uint64_t generation) const {
@@ -647,6 +682,12 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
     }
     if (!decision.rows.empty()) {
         call.attachment = attach(std::as_bytes(std::span(decision.rows)));
+    }
+    if (!decision.result.empty()) {
+        if (decision.result.size() > memory_.extent().attachment_bytes) {
+            return failure(ErrorCode::internal, "the root sent a result of {} bytes", decision.result.size());
+        }
+        call.attachment = attach(decision.result);
     }
     batch_.push_back(call);
     if (!decision.ends_batch) {

@@ -110,6 +110,7 @@ private:
     Status serve(Moved& moved);
     [[nodiscard]] Result<std::vector<Claim>> claims_of(std::uint32_t slot, std::uint64_t generation) const;
     void find_joined(std::uint32_t slot, std::uint64_t generation, Announcement& announcement) const;
+    [[nodiscard]] CarriedBytes input_of(std::uint32_t slot, std::uint64_t generation, const Metadata& metadata) const;
     [[nodiscard]] HostRows rows_of(std::uint32_t slot, std::uint64_t generation) const;
     [[nodiscard]] std::int32_t rank_of(std::uint32_t member) const { return group_.members[member]; }
 
@@ -159,6 +160,9 @@ private:
     std::mutex& enqueue_mutex_;
     collectives::Transport& transport_;
     TreeNode node_;
+    // Announcements carry inputs of at most this size. Larger tensors may be combined in another order than
+    // combine_carried() uses, and the bits of a result must not depend on the way of its data.
+    std::uint64_t most_carried_bytes_;
     std::int64_t timeout_ns_;
     std::int64_t heartbeat_ns_;
     // How long the end of the job is delayed, at most, until the background thread has taken the report.

@@ -59,6 +59,9 @@ struct NegotiationExtent {
     [[nodiscard]] bool has_leader() const { return attachments != 0; }
     /// Whether small inputs are sent inside the announcement. This is so only in small sets on one host.
     [[nodiscard]] bool inputs_travel() const { return members <= kInlineMembers && attachments == 0; }
+    /// Whether small inputs are copied into the announcement so that the leader can send them to the root of the tree
+    /// (core/negotiation/carried.hpp). This is so only in sets on several hosts, on hosts with few members.
+    [[nodiscard]] bool leader_carries_inputs() const { return members <= kInlineMembers && attachments != 0; }
     /// Whether the arena holds a table of splits: the numbers of rows that the ranks send to each other in an alltoall
     /// or a scatter. In a set on several hosts there is no table, because the ranks send their splits to each other.
     [[nodiscard]] bool has_splits() const { return attachments == 0; }
@@ -117,6 +120,9 @@ struct alignas(base::kCacheLine) Place {
         kDirect = 16,     ///< announced directly: neither the slot's counter nor the log is used (look_at_direct())
         kJoined = 32,     ///< the rank has joined: it contributes nothing to this operation and gets no result
         kUncounted = 64,  ///< an average does not count this rank; this flag is set only together with kJoined
+        /// The announcement contains the whole input for the leader (NegotiationMemory::payload). The other members
+        /// must not use it: without a result from the root, they read the input as if this flag was not set.
+        kCarried = 128,
     };
 
     /// 1 + the generation of the last announcement in this place. A generation is the number of a use of the slot.

@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "collectives/wire.hpp"
+#include "core/negotiation/carried.hpp"
 #include "core/negotiation/impossible.hpp"
 
 namespace rueda::core {
@@ -32,11 +33,11 @@ enum : std::uint8_t {
     kHasRows = 16,
     kHasMetadata = 32,
     kHasUncounted = 64,
-    kAllFlags = 127
+    kHasResult = 128
 };
 
 /// Bits that say which optional fields of an announcement are present.
-enum : std::uint16_t { kAnnouncedRows = 1, kAnnouncedJoined = 2, kAllAnnounced = 3 };
+enum : std::uint16_t { kAnnouncedRows = 1, kAnnouncedJoined = 2, kAnnouncedInput = 4, kAllAnnounced = 7 };
 
 constexpr std::size_t kNumberBytes = sizeof(std::uint64_t);
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
@@ -83,6 +84,11 @@ void put(WireWriter& out, std::span<const std::int64_t> rows) {
     out.append(std::as_bytes(rows));
 }
 
+void put(WireWriter& out, const CarriedBytes& bytes) {
+    out.number(length_of(bytes.size()));
+    out.append(bytes);
+}
+
 KeyKind kind_of(const TensorKey& key) { return key.call ? KeyKind::call : key.id != 0 ? KeyKind::id : KeyKind::name; }
 
 bool has_joined(const Announcement& announcement) {
@@ -95,7 +101,8 @@ void put(WireWriter& out, const Announcement& announcement) {
     out.number(static_cast<std::uint8_t>(kind));
     out.number(static_cast<std::uint8_t>(announcement.claims.size()));
     out.number(static_cast<std::uint16_t>((announcement.rows.empty() ? 0 : kAnnouncedRows) |
-                                          (has_joined(announcement) ? kAnnouncedJoined : 0)));
+                                          (has_joined(announcement) ? kAnnouncedJoined : 0) |
+                                          (announcement.input.empty() ? 0 : kAnnouncedInput)));
     if (kind == KeyKind::name) {
         out.text(announcement.key.name);
     } else {
@@ -115,6 +122,9 @@ void put(WireWriter& out, const Announcement& announcement) {
         put(out, announcement.joined);
         put(out, announcement.uncounted);
     }
+    if (!announcement.input.empty()) {
+        put(out, announcement.input);
+    }
 }
 
 bool has_text(DecisionKind kind) {
@@ -126,7 +136,8 @@ std::uint8_t flags_of(const Decision& decision) {
     return static_cast<std::uint8_t>((decision.ends_batch ? kEndsBatch : 0) | (decision.id != 0 ? kHasId : 0) |
                                      (decision.name.empty() ? 0 : kHasName) | (decision.call ? kHasCall : 0) |
                                      (decision.rows.empty() ? 0 : kHasRows) | (decision.metadata ? kHasMetadata : 0) |
-                                     (decision.uncounted != 0 ? kHasUncounted : 0));
+                                     (decision.uncounted != 0 ? kHasUncounted : 0) |
+                                     (decision.result.empty() ? 0 : kHasResult));
 }
 
 void put(WireWriter& out, const Decision& decision) {
@@ -152,6 +163,9 @@ void put(WireWriter& out, const Decision& decision) {
         }
         if (decision.uncounted != 0) {
             out.number(decision.uncounted);
+        }
+        if (!decision.result.empty()) {
+            put(out, decision.result);
         }
     } else if (has_text(decision.kind)) {
         out.text(decision.text);
@@ -309,7 +323,22 @@ private:
             announcement.uncounted = ranges("who is not counted");
             expect(has_joined(announcement), "an announcement says that it has joined ranks, but lists none");
         }
+        if ((flags & kAnnouncedInput) != 0) {
+            expect((flags & kAnnouncedJoined) == 0 && claims == 0, "an announcement with claims carries an input");
+            announcement.input = carried();
+        }
         return announcement;
+    }
+
+    CarriedBytes carried() {
+        const auto count = in_.number<std::uint32_t>();
+        expect(count > 0 && count <= kMostCarriedBytes, "a message carries {} bytes of a tensor, and {} are the most",
+               count, kMostCarriedBytes);
+        if (!goes_on()) {
+            return {};
+        }
+        const std::span<const std::byte> bytes = in_.take(count);
+        return {bytes.begin(), bytes.end()};
     }
 
     TensorKey key(std::uint8_t kind) {
@@ -437,9 +466,6 @@ private:
     }
 
     static bool may_have(DecisionKind kind, std::uint8_t flags) {
-        if (flags > kAllFlags) {
-            return false;
-        }
         constexpr unsigned kKeyFlags = kHasId | kHasName | kHasCall;
         const bool has_id = (flags & kHasId) != 0;
         const bool has_name = (flags & kHasName) != 0;
@@ -474,6 +500,14 @@ private:
             expect(decision.rows.size() == (variable_rows ? ranks_ : 0),
                    "the operation {} is called with {} first dimensions", decision.operation, decision.rows.size());
             without_joined(decision, flags);
+            if ((flags & kHasResult) != 0) {
+                expect(decision.ends_batch && (flags & (kHasMetadata | kHasUncounted)) == 0 &&
+                           decision.operation == static_cast<std::uint8_t>(collectives::Operation::allreduce),
+                       "a call of the operation {} with the flags {} has a result", decision.operation, flags);
+                decision.result = carried();
+                expect(decision.result.size() == decision.bytes, "a tensor of {} bytes has a result of {}",
+                       decision.bytes, decision.result.size());
+            }
         } else if (has_text(decision.kind)) {
             decision.text = in_.text(kMostTextBytes);
             expect(!decision.text.empty(), "a disagreement says nothing");
@@ -546,6 +580,8 @@ std::size_t encoded_bytes(const Claim& claim) { return 1 + encoded_bytes(claim.m
 
 std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBytes + rows.size_bytes(); }
 
+std::size_t encoded_bytes(const CarriedBytes& bytes) { return bytes.empty() ? 0 : kLengthBytes + bytes.size(); }
+
 }  // namespace
 
 std::size_t most_message_bytes(std::uint32_t ranks) {
@@ -575,6 +611,7 @@ std::size_t encoded_bytes(const Announcement& announcement) {
     if (has_joined(announcement)) {
         bytes += encoded_bytes(announcement.joined) + encoded_bytes(announcement.uncounted);
     }
+    bytes += encoded_bytes(announcement.input);
     return bytes;
 }
 
@@ -586,6 +623,7 @@ std::size_t encoded_bytes(const Decision& decision) {
     bytes += decision.rows.empty() ? 0 : encoded_bytes(decision.rows);
     bytes += decision.kind == DecisionKind::call ? 1 + kNumberBytes : 0;
     bytes += encoded_bytes(decision.metadata) + (decision.uncounted != 0 ? sizeof(decision.uncounted) : 0);
+    bytes += encoded_bytes(decision.result);
     bytes += has_text(decision.kind) ? kLengthBytes + decision.text.size() : 0;
     bytes += decision.kind == DecisionKind::impossible ? sizeof(std::int32_t) : 0;
     bytes += has_rank(decision.kind) ? sizeof(decision.rank) : 0;

@@ -60,6 +60,9 @@ struct Announcement {
     /// of these ranks is in one of the two lists. Both lists are ascending.
     std::vector<RankRange> joined = {};
     std::vector<RankRange> uncounted = {};  ///< the joined ranks that an average does not count
+    /// The partial result of the inputs of one host (core/negotiation/carried.hpp). Empty if the data moves in messages
+    /// of its own. Only announcements of one host without claims and without joined ranks have it.
+    std::vector<std::byte> input = {};
 };
 
 /// Reports that some hosts no longer use an id. `hosts` is the number of these hosts.
@@ -128,6 +131,9 @@ struct Decision {
     /// The metadata of a call. It is present only if all ranks of some host have joined, because the ranks of that host
     /// may not know the metadata.
     std::optional<Metadata> metadata;
+    /// For a call: the result of the operation, if the announcements of all hosts carried the inputs; otherwise empty.
+    /// The ranks of such a call exchange no further data, and the call is a batch of its own.
+    std::vector<std::byte> result = {};
 };
 
 /// A message from a leader to its child.

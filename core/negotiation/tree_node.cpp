@@ -418,6 +418,12 @@ Status TreeNode::check(const Announcement& announcement, std::uint32_t contribut
     if (!announcement.claims.empty()) {
         RUEDA_RETURN_IF_FAILED(check_claims(announcement.claims, without(ranks, joined)));
     }
+    if (!announcement.input.empty() &&
+        (!announcement.claims.empty() || !joined.empty() || contributors_[contributor].hosts.size() != 1)) {
+        return failure(ErrorCode::internal, "{} is announced with the input of {} hosts, {} claims and {} joined ranks",
+                       text_of(announcement.key), contributors_[contributor].hosts.size(), announcement.claims.size(),
+                       count_of(joined));
+    }
     for (const HostRows& rows : announcement.rows) {
         if (rows.host >= options_.shape.hosts || contributor_of_[rows.host] != contributor ||
             rows.rows.size() != ranks_on_[rows.host]) {
@@ -454,6 +460,10 @@ void TreeNode::gather(Entry& entry, Announcement announcement, std::uint32_t con
         merge(entry.claims, std::move(claim));
     }
     std::move(announcement.rows.begin(), announcement.rows.end(), std::back_inserter(entry.rows));
+    if (!announcement.input.empty()) {
+        entry.inputs.resize(contributors_.size());
+        entry.inputs[contributor] = std::move(announcement.input);
+    }
     entry.who.push_back(contributor);
 }
 
@@ -479,8 +489,15 @@ Status TreeNode::complete(const TensorKey& key, Entry& entry) {
     whole.uncounted = std::move(entry.uncounted);
     std::sort(whole.rows.begin(), whole.rows.end(),
               [](const HostRows& a, const HostRows& b) { return a.host < b.host; });
+    // If some announcement did not carry its input, the data of the operation moves in messages of its own.
+    const bool has_all =
+        !entry.inputs.empty() && whole.claims.empty() &&
+        std::none_of(entry.inputs.begin(), entry.inputs.end(), [](const CarriedBytes& input) { return input.empty(); });
     if (root_) {
-        return root_->complete(std::move(whole));
+        return root_->complete(std::move(whole), has_all ? std::move(entry.inputs) : std::vector<CarriedBytes>());
+    }
+    if (has_all && contributors_.size() == 1) {
+        whole.input = std::move(entry.inputs.front());
     }
     outbox_.announcements.push_back(std::move(whole));
     return {};

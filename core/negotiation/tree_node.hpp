@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "core/negotiation/carried.hpp"
 #include "core/negotiation/tree_messages.hpp"
 #include "core/negotiation/tree_root.hpp"
 
@@ -114,6 +115,9 @@ private:
         std::vector<HostRows> rows;
         std::vector<RankRange> joined;     ///< a result of united(), like `uncounted`
         std::vector<RankRange> uncounted;  ///< each rank that has joined is in `joined` or in `uncounted`, not in both
+        /// For each contributor, in the order of the contributors: Announcement::input. Empty if no announcement
+        /// carried an input.
+        std::vector<CarriedBytes> inputs;
         std::vector<std::uint32_t> asked;  ///< contributors that were asked to announce the tensor
     };
     /// A request to one contributor to announce a tensor. It is sent when all decisions at positions below `position`

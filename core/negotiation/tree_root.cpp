@@ -27,7 +27,7 @@ std::uint64_t number_of_call(const TensorKey& key) { return key.call ? *key.call
 
 }  // namespace
 
-Status TreeRoot::complete(Announcement announcement) {
+Status TreeRoot::complete(Announcement announcement, std::vector<CarriedBytes> inputs) {
     if (closing_) {
         return {};
     }
@@ -59,7 +59,7 @@ Status TreeRoot::complete(Announcement announcement) {
             refuse(std::move(announcement), DecisionKind::lacks_joined, lacking, id);
             return {};
         }
-        return call(std::move(announcement), agreement.value(), id);
+        return call(std::move(announcement), agreement.value(), id, std::move(inputs));
     }
     if (agreement.status().code() != ErrorCode::mismatch) {
         return agreement.status();
@@ -103,7 +103,24 @@ std::uint64_t TreeRoot::id_of(const TensorKey& key) const {
     return known != ids_.end() ? known->second : 0;
 }
 
-Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::uint64_t id) {
+/// Combines the inputs that the announcements of all hosts carried. The result is empty if there are no such inputs, or
+/// if the data of such an operation moves in messages of its own.
+Result<CarriedBytes> TreeRoot::result_of(const Metadata& metadata, std::vector<CarriedBytes> inputs) const {
+    const auto reduction = inputs.empty() ? std::nullopt : carried_reduction(metadata, options_.ranks);
+    if (!reduction) {
+        return CarriedBytes();
+    }
+    for (const CarriedBytes& input : inputs) {
+        if (inputs.size() != options_.ranks_of_host.size() || input.size() != bytes_of(metadata)) {
+            return failure(ErrorCode::internal, "a tensor of {} bytes was announced with {} inputs, one of {} bytes",
+                           bytes_of(metadata), inputs.size(), input.size());
+        }
+    }
+    return combine_carried(*reduction, std::move(inputs));
+}
+
+Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::uint64_t id,
+                      std::vector<CarriedBytes> inputs) {
     Decision decision;
     decision.kind = DecisionKind::call;
     decision.operation = metadata.operation;
@@ -127,7 +144,11 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     if (anything_new && (!announcement.joined.empty() || !announcement.uncounted.empty())) {
         decision.metadata = metadata;
     }
-    join_batch(std::move(decision), fusion_of(metadata));
+    Result<CarriedBytes> result = result_of(metadata, std::move(inputs));
+    RUEDA_RETURN_IF_FAILED(result.status());
+    decision.result = std::move(result).value();
+    const bool has_result = !decision.result.empty();
+    join_batch(std::move(decision), has_result ? Fusion::alone : fusion_of(metadata));
     return {};
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "core/negotiation/carried.hpp"
 #include "core/negotiation/tree_messages.hpp"
 
 namespace rueda::core {
@@ -32,8 +33,9 @@ public:
 
     /// Handles a tensor that all ranks of all hosts have announced. The key of `announcement` is the id if all hosts
     /// used the id, otherwise the name. The caller must have checked that the claims and first dimensions belong to the
-    /// hosts that sent them.
-    [[nodiscard]] Status complete(Announcement announcement);
+    /// hosts that sent them. `inputs` are the partial results of all hosts, in the order of the hosts, if all
+    /// announcements carried them; otherwise empty.
+    [[nodiscard]] Status complete(Announcement announcement, std::vector<CarriedBytes> inputs = {});
     /// Records that some hosts no longer use an id. `pending` is true if a host has already announced the tensor again,
     /// by its name.
     [[nodiscard]] Status release(const Release& release, bool pending);
@@ -63,7 +65,9 @@ private:
 
     /// Returns the id of the tensor, or 0 if it has none.
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
-    [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id);
+    [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id,
+                              std::vector<CarriedBytes> inputs);
+    [[nodiscard]] Result<CarriedBytes> result_of(const Metadata& metadata, std::vector<CarriedBytes> inputs) const;
     /// `kind` is `disagreed`, `impossible` or `lacks_joined`. `groups` is the result of sizes_of_groups() for
     /// `disagreed`, otherwise empty.
     void refuse(Announcement announcement, DecisionKind kind, const Status& reason, std::uint64_t id,

@@ -114,6 +114,7 @@ private:
     Turn start_batch(std::uint64_t position, bool urgent);
     [[nodiscard]] bool may_still_grow(std::uint64_t position);
     bool run_inline(std::uint64_t position);
+    bool run_carried(std::uint64_t position);
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
     [[nodiscard]] Status add_to_batch(std::uint64_t position);
     [[nodiscard]] TensorEntry* called_entry(const Called& called);
@@ -154,6 +155,7 @@ private:
     bool task_is_splits_ = false;
     std::uint64_t task_end_ = 0;  // the log position after the batch
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
+    std::uint32_t carried_read_ = 0;  // how many results this rank has read from attachments
     std::int64_t hold_until_ns_ = 0;
 };
 

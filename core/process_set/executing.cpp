@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Executes the operations that the log calls: at once if all inputs were sent with the announcements, otherwise as a
 // task of a communicator.
+#include <cstring>
+
 #include "base/system/clock.hpp"
 #include "core/negotiation/batch_end.hpp"
 #include "core/process_set/batch_runner.hpp"
@@ -23,7 +25,8 @@ Turn BatchRunner::start_batch(std::uint64_t position, bool urgent) {
         ends_.raise(ErrorCode::internal, fmt::format("the batch at {} of the log ends at {}", position, end));
         return Turn::idle;
     }
-    return end == position + 1 && run_inline(position) ? Turn::advanced : run_batch(position, end);
+    const bool is_done = end == position + 1 && (run_inline(position) || run_carried(position));
+    return is_done ? Turn::advanced : run_batch(position, end);
 }
 
 /// Whether the batch at `position` may still wait for more operations. It may wait for a limited time, which begins
@@ -74,6 +77,41 @@ bool BatchRunner::run_inline(std::uint64_t position) {
     }
     reduction_.reduce(request, payloads, request.output, request.count);
     cursor_.advance_to(position + 1);
+    if (checks_ && verification_.begin(*entry)) [[unlikely]] {
+        return true;
+    }
+    ends_.complete(*entry, {}, Recording::end_of(*entry, started));
+    return true;
+}
+
+/// Executes a batch of one small allreduce on several hosts, whose result the root of the tree sent with the call. The
+/// log entry refers to the attachment that holds the result. Returns false, and does nothing, for any other batch.
+bool BatchRunner::run_carried(std::uint64_t position) {
+    const auto called = log_.read(position);
+    const std::uint32_t attachment = called.attachment;
+    if (called.kind != EntryKind::call || attachment == 0 || attachment > memory_.extent().attachments ||
+        called.slot >= memory_.extent().slots) {
+        return false;
+    }
+    TensorEntry* entry = table_.at_slot(called.slot);
+    if (entry == nullptr || entry->slot == kNoSlot || entry->stands_in ||
+        !entry->pending.load(std::memory_order_relaxed) ||
+        static_cast<Operation>(entry->request.metadata.operation) != Operation::allreduce ||
+        entry->request.bytes() > memory_.extent().attachment_bytes) {
+        return false;  // the caller then calls run_batch(), which executes the batch or reports what is wrong
+    }
+    waking_.wake_others();
+    const std::uint64_t started = recording_.started_batch(std::span(&entry, 1), position);
+    if (checks_) [[unlikely]] {
+        inspection_.inspect_again(*entry);
+    }
+    std::memcpy(entry->request.output, memory_.attachment(attachment - 1), entry->request.bytes());
+    cursor_.advance_to(position + 1);
+    // The leader may sleep because all attachments are in use. Nothing else tells it that this rank has read some.
+    constexpr std::uint32_t kReadsPerWake = 16;
+    if (++carried_read_ % kReadsPerWake == 0) {
+        waking_.wake_leader();
+    }
     if (checks_ && verification_.begin(*entry)) [[unlikely]] {
         return true;
     }

@@ -15,6 +15,7 @@
 #include "base/system/memory_limits.hpp"
 #include "base/text.hpp"
 #include "collectives/host/sockets/descriptor_exchange.hpp"
+#include "core/negotiation/carried.hpp"
 #include "core/setup/agreement.hpp"
 
 #ifndef MADV_POPULATE_WRITE
@@ -160,6 +161,10 @@ Result<ArenaSizes> plan_arena(const base::Config& config, std::uint32_t members,
         // An attachment holds either the first dimensions of all ranks, or a text and the sizes of groups. There is at
         // most one size for each rank.
         extent.attachment_bytes = static_cast<std::uint32_t>(kTextBytes + (rows + 63) / 64 * 64);
+        static_assert(kMostCarriedBytes <= kTextBytes);  // an attachment may also hold the result of an operation
+        if (members <= kInlineMembers) {
+            plan_payloads(extent, kMostCarriedBytes);
+        }
     } else if (members > 1 && members <= kInlineMembers) {
         plan_payloads(extent, members == 2 ? kPayloadBytesOfTwo : kPayloadBytes);
     }

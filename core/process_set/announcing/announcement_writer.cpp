@@ -7,6 +7,7 @@
 
 #include "collectives/rows.hpp"
 #include "core/negotiation/call_sites.hpp"
+#include "core/negotiation/carried.hpp"
 
 namespace rueda::core {
 
@@ -96,6 +97,14 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
         if (const auto offset = view_.arena.resident_offset(request.output, input_bytes); offset) {
             place.flags |= PlaceFlags::kResidentOutput;
             place.output = *offset;
+        }
+    }
+    if (view_.extent().leader_carries_inputs() && !with_metadata &&
+        carried_reduction(metadata, view_.set_size).has_value()) {
+        if (std::byte* const room = payload_room(place, entry, generation, input_bytes)) {
+            place.flags |= PlaceFlags::kCarried;
+            place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
+            std::memcpy(room, request.input, input_bytes);
         }
     }
     return payload != nullptr;

@@ -21,6 +21,13 @@ public:
 
     void wake(std::uint32_t member) const { ring_if_sleeping(attention_of(member)); }
 
+    /// Wakes the leader, unless this rank is the leader.
+    void wake_leader() const {
+        if (rank_ != 0) {
+            wake(0);
+        }
+    }
+
     /// Wakes all other sleeping members. Call this when a batch starts or an operation ends for all members. The rank
     /// that appended the log entries woke only blocked callers; this function also wakes sleeping background threads.
     /// Members that are awake read the log without being woken.

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "collectives/transport.hpp"
 #include "core/diagnostics/stall_inquiry.hpp"
+#include "core/negotiation/carried.hpp"
 #include "tests/core/negotiation/leaders.hpp"
 
 namespace rueda::core::test {
@@ -47,6 +48,7 @@ UpMessage full_up() {
     up.announcements.push_back({by_call(0), {{compressed(), {{4, 5}}}}, {{0, {1, 0}}, {2, {1LL << 40, 3}}}});
     up.announcements.push_back({by_id(8), {}, {}, {{0, 1}, {4, 4}}, {{3, 3}}});
     up.announcements.push_back({by_id(9), {{std::nullopt, {{5, 5}}}}, {}, {}, {{0, 4}}});
+    up.announcements.push_back({by_id(10), {}, {}, {}, {}, CarriedBytes(5, std::byte{7})});
     up.joined = {1, 5};
     up.shutting_down = {3, 0};
     up.settled_hosts = 1;
@@ -114,6 +116,12 @@ DownMessage full_down() {
     back.kind = DecisionKind::all_joined;
     back.rank = 3;
     down.decisions.push_back(back);
+    Decision carried;
+    carried.id = 12;
+    carried.ends_batch = true;
+    carried.bytes = 8;
+    carried.result = CarriedBytes(8, std::byte{9});
+    down.decisions.push_back(carried);
     return down;
 }
 
@@ -142,7 +150,7 @@ TEST_CASE("a decoded message to the parent is equal to the encoded one") {
     CHECK(up.releases[0].id == 5);
     CHECK(up.releases[0].hosts == 2);
     CHECK(up.releases[1].id == 9);
-    REQUIRE(up.announcements.size() == 5);
+    REQUIRE(up.announcements.size() == 6);
     CHECK(up.announcements[0].key == by_id(4));
     CHECK(up.announcements[0].claims.empty());
     const Announcement& named = up.announcements[1];
@@ -170,6 +178,8 @@ TEST_CASE("a decoded message to the parent is equal to the encoded one") {
     CHECK(up.announcements[3].uncounted == std::vector<RankRange>{{3, 3}});
     CHECK(up.announcements[4].joined.empty());
     CHECK(up.announcements[4].uncounted == std::vector<RankRange>{{0, 4}});
+    CHECK(up.announcements[4].input.empty());
+    CHECK(up.announcements[5].input == CarriedBytes(5, std::byte{7}));
     CHECK(up.joined == std::vector<std::int32_t>{1, 5});
     CHECK(up.shutting_down == std::vector<std::int32_t>{3, 0});
     CHECK(up.settled_hosts == 1);
@@ -179,7 +189,7 @@ TEST_CASE("a decoded message to the parent is equal to the encoded one") {
 TEST_CASE("a decoded message to a child is equal to the encoded one") {
     const DownMessage down = back(full_down());
     CHECK(down.acknowledged == 1ULL << 50);
-    REQUIRE(down.decisions.size() == 13);
+    REQUIRE(down.decisions.size() == 14);
     const Decision& call = down.decisions[0];
     CHECK(call.kind == DecisionKind::call);
     CHECK(call.id == 3);
@@ -221,6 +231,8 @@ TEST_CASE("a decoded message to a child is equal to the encoded one") {
     CHECK(down.decisions[11].code == ErrorCode::unsupported);
     CHECK(down.decisions[12].kind == DecisionKind::all_joined);
     CHECK(down.decisions[12].rank == 3);
+    CHECK(down.decisions[12].result.empty());
+    CHECK(down.decisions[13].result == CarriedBytes(8, std::byte{9}));
 }
 
 TEST_CASE("other messages are equal after decoding, and the text of an abort becomes one short line") {
@@ -294,6 +306,8 @@ TEST_CASE("the longest that cannot be split fits into a message") {
         call.rows.resize(ranks);
         call.metadata = metadata;
         call.uncounted = 1;
+        CHECK(empty_message_bytes() + encoded_bytes(call) <= most_message_bytes(ranks));
+        call.result.resize(kMostCarriedBytes);
         CHECK(empty_message_bytes() + encoded_bytes(call) <= most_message_bytes(ranks));
         Decision disagreed;
         disagreed.kind = DecisionKind::disagreed;
@@ -385,6 +399,14 @@ TEST_CASE("bytes that no leader writes are refused, with the value found") {
               m.announcements[0].claims.assign(65, {std::nullopt, {{0, 0}}});
           }) == kDamaged + "an announcement has 65 claims, and 64 are the most");
 
+    CHECK(up([](UpMessage& m) { m.announcements[5].input.resize(kMostCarriedBytes + 1); }) ==
+          fmt::format("{}a message carries {} bytes of a tensor, and {} are the most", kDamaged, kMostCarriedBytes + 1,
+                      kMostCarriedBytes));
+    CHECK(up([](UpMessage& m) { m.announcements[4].input.resize(1); }) ==
+          kDamaged + "an announcement with claims carries an input");
+    CHECK(up([](UpMessage& m) { m.announcements[3].input.resize(1); }) ==
+          kDamaged + "an announcement with claims carries an input");
+
     const auto down = [](std::size_t decision, const std::function<void(Decision&)>& spoil) {
         DownMessage message = full_down();
         spoil(message.decisions[decision]);
@@ -413,6 +435,13 @@ TEST_CASE("bytes that no leader writes are refused, with the value found") {
     CHECK(down(11, [](Decision& d) { d.code = ErrorCode::mismatch; }) == kDamaged + "a refusal has the code 4");
     CHECK(down(11, [](Decision& d) { d.code = static_cast<ErrorCode>(-1); }) == kDamaged + "a refusal has the code -1");
     CHECK(down(11, [](Decision& d) { d.text.clear(); }) == kDamaged + "a disagreement says nothing");
+    CHECK(down(13, [](Decision& d) { d.bytes = 4; }) == kDamaged + "a tensor of 4 bytes has a result of 8");
+    CHECK(down(13, [](Decision& d) { d.ends_batch = false; }) ==
+          kDamaged + "a call of the operation 0 with the flags 130 has a result");
+    CHECK(down(13, [](Decision& d) { d.operation = 1; }) ==
+          kDamaged + "a call of the operation 1 with the flags 131 has a result");
+    CHECK(down(13, [](Decision& d) { d.uncounted = 1; }) ==
+          kDamaged + "a call of the operation 0 with the flags 195 has a result");
     CHECK(down(12, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");
     CHECK(up([](UpMessage& m) { m.settled_hosts = 4; }) == kDamaged + "4 of 3 hosts have settled");
     CHECK(up([](UpMessage& m) { m.joined = {6}; }) == kDamaged + "rank 6 is not one of 6");

@@ -3,10 +3,12 @@
 #include "core/negotiation/tree_node.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <numeric>
 #include <set>
 
 #include "core/negotiation/batch_end.hpp"
+#include "core/negotiation/carried.hpp"
 #include "core/negotiation/claims.hpp"
 #include "core/negotiation/impossible.hpp"
 #include "tests/core/negotiation/leaders.hpp"
@@ -130,6 +132,94 @@ TEST_CASE("later the id is enough, and the name is not sent again") {
     CHECK(calls[0].name.empty());
     CHECK(calls[0].bytes == 20);
     CHECK(calls[1].bytes == 12);
+}
+
+Metadata sum_of(std::int64_t count) {
+    Metadata metadata = allreduce_of({count});
+    metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
+    return metadata;
+}
+
+CarriedBytes carried_of(const std::vector<float>& values) {
+    CarriedBytes bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+}
+
+TEST_CASE("if all announcements carry an input, the call carries the result and is a batch of its own") {
+    for (const std::uint32_t hosts : {2U, 3U, 5U, 8U, 9U}) {
+        Leaders leaders({.hosts = hosts, .ranks_per_host = 2, .fusion_threshold_bytes = 1000});
+        give_ids(leaders, {sum_of(2), sum_of(3)});
+        leaders[0].announce({by_id(2), {}, {}});
+        for (std::uint32_t host = 0; host < hosts; ++host) {
+            const auto value = static_cast<float>(host + 1);
+            leaders[host].announce({by_id(1), {}, {}, {}, {}, carried_of({value, -value})});
+        }
+        for (std::uint32_t host = 1; host < hosts; ++host) {
+            leaders[host].announce({by_id(2), {}, {}});
+        }
+        leaders.run();
+        const std::vector<Decision> calls = leaders.decisions();
+        CHECK(ids_of(calls) == std::vector<std::uint64_t>{1, 2});
+        CHECK(batches_of(calls) == std::vector<int>{1, 1});
+        const auto sum = static_cast<float>(hosts * (hosts + 1) / 2);
+        CHECK(calls[0].result == carried_of({sum, -sum}));
+        CHECK(calls[1].result.empty());
+    }
+}
+
+TEST_CASE("carried inputs are combined in the order of recursive doubling") {
+    // The result depends on the order of the additions: 1 is lost if it is added to 2^24, and 2 is not.
+    constexpr float kLarge = 16777216;
+    const std::vector<std::vector<float>> inputs = {{kLarge}, {1}, {1}, {1}, {1}};
+    for (const auto& [hosts, expected] :
+         {std::pair<std::uint32_t, float>{3, kLarge}, {4, kLarge + 2}, {5, kLarge + 2}}) {
+        Leaders leaders({.hosts = hosts});
+        give_ids(leaders, {sum_of(1)});
+        for (std::uint32_t host = 0; host < hosts; ++host) {
+            leaders[host].announce({by_id(1), {}, {}, {}, {}, carried_of(inputs[host])});
+        }
+        leaders.run();
+        CHECK(leaders.only_decision().result == carried_of({expected}));
+    }
+}
+
+TEST_CASE("if one announcement carries no input, or has claims, the call carries no result") {
+    for (const bool has_claims : {false, true}) {
+        for (std::uint32_t different = 0; different < 3; ++different) {
+            Leaders leaders({.hosts = 3});
+            give_ids(leaders, {sum_of(1)});
+            for (std::uint32_t host = 0; host < 3; ++host) {
+                if (host != different) {
+                    leaders[host].announce({by_id(1), {}, {}, {}, {}, carried_of({1})});
+                } else if (has_claims) {
+                    leaders.announce(host, by_id(1), sum_of(1));
+                } else {
+                    leaders[host].announce({by_id(1), {}, {}});
+                }
+            }
+            leaders.run();
+            const Decision call = leaders.only_decision();
+            CHECK(call.kind == DecisionKind::call);
+            CHECK(call.result.empty());
+        }
+    }
+}
+
+TEST_CASE("a carried input of the wrong size, or of several hosts, is refused") {
+    Leaders leaders({.hosts = 2});
+    give_ids(leaders, {sum_of(2)});
+    leaders[1].announce({by_id(1), {}, {}, {}, {}, carried_of({1})});
+    leaders.run();
+    leaders[0].announce({by_id(1), {}, {}, {}, {}, carried_of({1, 2})});
+    CHECK(leaders[0].status().code() == ErrorCode::internal);
+
+    Leaders deep({.hosts = 4, .radix = 1});
+    give_ids(deep, {sum_of(1)});
+    UpMessage up;
+    up.number = 1000;
+    up.announcements.push_back({by_id(1), {}, {}, {}, {}, carried_of({1})});
+    CHECK(deep[0].receive(1, up).code() == ErrorCode::internal);
 }
 
 TEST_CASE("announcements by id and by name of the same tensor meet, at every level") {
