@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // One rank of benchmarks/links/links. Times blocking allreduces in turn: Rueda, Rueda with float16 values between
-// hosts, and MPI. Rank 0 prints a line of JSON for each size:
+// hosts, MPI, and, for small tensors, a hand-written round trip between the first ranks of the hosts (SpinningStar).
+// Rank 0 prints a line of JSON for each size:
 //
-//   {"bytes": …, "rueda": [µs …], "fp16": [µs …], "mpi": [µs …]}
+//   {"bytes": …, "rueda": [µs …], "fp16": [µs …], "mpi": [µs …], "star": [µs …]}
 //
 // Usage: links_rank SECONDS SIZE…
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -29,7 +38,7 @@ class Timed {
 public:
     explicit Timed(std::size_t elements) : data_(elements) {}
 
-    double operator()(const std::function<void(std::vector<float>&)>& reduce) {
+    double operator()(const std::function<void(std::vector<float>&)>& reduce, bool gives_result = true) {
         for (std::size_t i = 0; i < data_.size(); ++i) {
             data_[i] = value(i, rueda::rank());
         }
@@ -38,7 +47,9 @@ public:
         reduce(data_);
         double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
         MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        check();
+        if (gives_result) {
+            check();
+        }
         return seconds * 1e6;
     }
 
@@ -63,11 +74,117 @@ private:
     std::vector<float> data_;
 };
 
+/// The fastest way to reduce a small tensor through one host: the first rank of each other host sends its tensor over
+/// TCP to rank 0, which adds all tensors and sends the sum back. All these ranks poll their sockets without a pause,
+/// and nothing is compared or authenticated. The other ranks of the hosts do nothing, and get no result.
+class SpinningStar {
+public:
+    static constexpr std::size_t kMostBytes = 64 * 1024;
+
+    SpinningStar() { connect_all(); }
+    ~SpinningStar() {
+        for (const int connection : connections_) {
+            ::close(connection);
+        }
+    }
+    SpinningStar(const SpinningStar&) = delete;
+    SpinningStar& operator=(const SpinningStar&) = delete;
+
+    void operator()(std::vector<float>& data) {
+        const std::size_t bytes = data.size() * sizeof(float);
+        if (rueda::rank() != 0) {
+            for (const int connection : connections_) {
+                transfer(connection, data.data(), bytes, &::send);
+                transfer(connection, data.data(), bytes, &::recv);
+            }
+            return;
+        }
+        other_.resize(data.size());
+        for (const int connection : connections_) {
+            transfer(connection, other_.data(), bytes, &::recv);
+            for (std::size_t i = 0; i < data.size(); ++i) {
+                data[i] += other_[i];
+            }
+        }
+        for (const int connection : connections_) {
+            transfer(connection, data.data(), bytes, &::send);
+        }
+    }
+    [[nodiscard]] bool gives_result() const { return takes_part_; }
+
+private:
+    static void require(bool holds, const char* what) {
+        if (!holds) {
+            throw rueda::Internal(fmt::format("the hand-written round trip: {} failed", what));
+        }
+    }
+
+    void connect_all() {
+        std::array<char, 256> name{};
+        std::array<char, 6> port{};
+        const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+        if (rueda::rank() == 0) {
+            sockaddr_in any{};
+            any.sin_family = AF_INET;
+            socklen_t length = sizeof any;
+            require(::bind(listener, reinterpret_cast<sockaddr*>(&any), length) == 0 && ::listen(listener, 64) == 0 &&
+                        ::getsockname(listener, reinterpret_cast<sockaddr*>(&any), &length) == 0 &&
+                        ::gethostname(name.data(), name.size() - 1) == 0,
+                    "listening");
+            std::snprintf(port.data(), port.size(), "%u", unsigned{ntohs(any.sin_port)});
+        }
+        MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+        MPI_Bcast(port.data(), static_cast<int>(port.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+        if (rueda::rank() == 0) {
+            for (int host = 1; host < rueda::size() / rueda::local_size(); ++host) {
+                keep(::accept(listener, nullptr, nullptr));
+            }
+        } else if (takes_part_) {
+            addrinfo hints{};
+            hints.ai_family = AF_INET;
+            addrinfo* found = nullptr;
+            require(::getaddrinfo(name.data(), port.data(), &hints, &found) == 0, "finding the first host");
+            const int connection = ::socket(AF_INET, SOCK_STREAM, 0);
+            require(::connect(connection, found->ai_addr, found->ai_addrlen) == 0, "connecting");
+            ::freeaddrinfo(found);
+            keep(connection);
+        }
+        ::close(listener);
+    }
+    void keep(int connection) {
+        require(connection >= 0, "connecting");
+        const int on = 1;
+        ::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        connections_.push_back(connection);
+    }
+
+    /// Calls `move` (send or recv) until all bytes are transferred. Gives up the core between two calls if the ranks
+    /// outnumber the cores.
+    template <class Move>
+    static void transfer(int connection, float* data, std::size_t bytes, Move move) {
+        static const bool is_crowded = rueda::size() > ::sysconf(_SC_NPROCESSORS_ONLN);
+        auto* next = reinterpret_cast<char*>(data);
+        for (char* const end = next + bytes; next != end;) {
+            const ssize_t moved = move(connection, next, static_cast<std::size_t>(end - next), MSG_DONTWAIT);
+            require(moved > 0 || (moved < 0 && errno == EAGAIN), "a transfer");
+            next += moved > 0 ? moved : 0;
+            if (moved < 0 && is_crowded) {
+                ::sched_yield();
+            }
+        }
+    }
+
+    const bool takes_part_ = rueda::local_rank() == 0;
+    std::vector<int> connections_;
+    std::vector<float> other_;
+};
+
 using Reduce = std::function<void(std::vector<float>&)>;
 struct Candidate {
     const char* name;
     Reduce reduce;
     std::vector<double> times = {};
+    bool gives_result = true;
 };
 
 void print(std::size_t bytes, const std::vector<Candidate>& candidates) {
@@ -85,7 +202,7 @@ Reduce by_rueda(const rueda::TensorSlot& slot, rueda::Compression compression) {
     };
 }
 
-void measure(std::size_t bytes, double seconds) {
+void measure(std::size_t bytes, double seconds, SpinningStar& star) {
     Timed timed(bytes / sizeof(float));
     const rueda::TensorSlot plain(fmt::format("tensor of {}", bytes));
     const rueda::TensorSlot halves(fmt::format("tensor of {} as float16", bytes));
@@ -95,14 +212,17 @@ void measure(std::size_t bytes, double seconds) {
     std::vector<Candidate> candidates = {{"rueda", by_rueda(plain, rueda::Compression::none)},
                                          {"fp16", by_rueda(halves, rueda::Compression::fp16)},
                                          {"mpi", by_mpi}};
+    if (bytes <= SpinningStar::kMostBytes) {
+        candidates.push_back({"star", std::ref(star), {}, star.gives_result()});
+    }
     for (const Candidate& candidate : candidates) {
-        static_cast<void>(timed(candidate.reduce));
+        static_cast<void>(timed(candidate.reduce, candidate.gives_result));
     }
     const auto begin = Clock::now();
     int go_on = 1;
     for (int rounds = 1; go_on != 0; ++rounds) {
         for (Candidate& candidate : candidates) {
-            candidate.times.push_back(timed(candidate.reduce));
+            candidate.times.push_back(timed(candidate.reduce, candidate.gives_result));
         }
         go_on = Clock::now() - begin < std::chrono::duration<double>(seconds) || rounds < 3 ? 1 : 0;
         MPI_Bcast(&go_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -117,12 +237,13 @@ void measure(std::size_t bytes, double seconds) {
 int main(int argc, char** argv) {
     try {
         rueda::init();
+        SpinningStar star;
         for (int i = 2; i < argc; ++i) {
             const auto bytes = rueda::base::parse_bytes(argv[i]);
             if (!bytes || *bytes < sizeof(float) || *bytes % sizeof(float) != 0) {
                 throw rueda::InvalidArgument(fmt::format("size '{}' is not whole float32 (4, 64K, 16M)", argv[i]));
             }
-            measure(*bytes, std::stod(argv[1]));
+            measure(*bytes, std::stod(argv[1]), star);
         }
         rueda::shutdown();
         return 0;
