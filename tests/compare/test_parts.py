@@ -110,8 +110,8 @@ class Backward(unittest.TestCase):
     def test_only_under_load_a_batch_is_held_for_a_cycle(self):
         rueda = Rueda(Path("nowhere"))
         load, at_once = Case("backward", (1, 1), "set", (0.0, 1.0)), Case("allreduce", (1, 1), "set")
-        self.assertEqual([rueda.can(way, at_once) for way in rueda.ways], [True, True, False, False])
-        self.assertEqual([rueda.can(way, load) for way in rueda.ways], [True] * 4)
+        self.assertEqual([rueda.can(way, at_once, 2) for way in rueda.ways], [True, True, False, False])
+        self.assertEqual([rueda.can(way, load, 2) for way in rueda.ways], [True] * 4)
         (process,) = rueda.processes("staged, 5 ms cycle", 2, Setting("default"))
         self.assertEqual((process.argv[-1], process.env["RUEDA_HOLD_TIME"]), ("staged", "0.005000"))
         self.assertNotIn("RUEDA_FUSION_THRESHOLD", process.env)

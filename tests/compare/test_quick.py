@@ -90,7 +90,7 @@ class Quick(unittest.TestCase):
                     self.assertIn((runner, operation, "", size), kinds)
             for operation in ("reducescatter", "alltoall"):  # one element cannot be divided between two ranks
                 self.assertIn((runner, operation, "", 8192), kinds)
-        self.assertIn(("bound", "allreduce", "", 8192), kinds)
+        self.assertIn(("bound crossing", "allreduce", "", 8192), kinds)
         for row in rows:
             self.assertEqual(row["wrong_elements"], 0, row)
             self.assertGreaterEqual(row["iterations"], 5)

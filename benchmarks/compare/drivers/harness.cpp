@@ -161,6 +161,9 @@ std::uint64_t count_wrong(const std::string& operation, const float* output, std
     if (operation == "reducescatter") {
         return Pattern(0, place.size, iteration).count_wrong(output, mine, part);
     }
+    if (operation == "message") {  // from the even rank of a pair to the odd rank, and back
+        return Pattern(place.rank / 2 * 2, 1, iteration).count_wrong(output, 0, count);
+    }
     std::uint64_t wrong = 0;
     for (int rank = 0; rank < place.size; ++rank) {
         const Pattern pattern(rank, 1, iteration);

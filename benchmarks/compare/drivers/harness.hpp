@@ -18,7 +18,8 @@ namespace compare {
 /// submitted all at once, or one by one as a simulated backward pass computes them.
 struct Case {
     std::string label;                  ///< the name of the case in the plan
-    std::string operation;              ///< allreduce, broadcast (from rank 0), allgather, reducescatter, alltoall
+    std::string operation;              ///< allreduce, broadcast (from rank 0), allgather, reducescatter, alltoall, or
+                                        ///< message (from an even rank to the next rank, and back)
     std::vector<std::uint64_t> counts;  ///< the number of elements of one rank's input, for each tensor
     std::vector<double> compute_us;     ///< the computing time before each tensor; empty if nothing is computed
 };

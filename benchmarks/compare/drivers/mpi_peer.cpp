@@ -37,7 +37,8 @@ public:
             inputs_.emplace_back(count);
             pointers.push_back(inputs_.back().data());
         }
-        if (case_.operation == "allgather" || case_.operation == "alltoall" || case_.operation == "reducescatter") {
+        if (case_.operation == "allgather" || case_.operation == "alltoall" || case_.operation == "reducescatter" ||
+            case_.operation == "message") {
             output_.resize(case_.counts.front() * (case_.operation == "allgather" ? size_ : 1));
         }
         if (way_ == Way::packed) {
@@ -97,9 +98,26 @@ private:
         } else if (case_.operation == "reducescatter") {
             check(MPI_Reduce_scatter_block(in, output_.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
                   "MPI_Reduce_scatter_block");
+        } else if (case_.operation == "message") {
+            run_message(in, count);
         } else {
             check(MPI_Alltoall(in, part, MPI_FLOAT, output_.data(), part, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Alltoall");
         }
+    }
+    void run_message(const float* in, int count) {
+        int rank = 0;
+        check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+        const int partner = rank ^ 1;
+        if (partner > rank) {
+            check(MPI_Send(in, count, MPI_FLOAT, partner, 0, MPI_COMM_WORLD), "MPI_Send");
+            receive(count, partner);
+        } else {
+            receive(count, partner);
+            check(MPI_Send(output_.data(), count, MPI_FLOAT, partner, 0, MPI_COMM_WORLD), "MPI_Send");
+        }
+    }
+    void receive(int count, int partner) {
+        check(MPI_Recv(output_.data(), count, MPI_FLOAT, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
     }
     void run_nonblocking() {
         for (std::size_t i = 0; i < inputs_.size(); ++i) {

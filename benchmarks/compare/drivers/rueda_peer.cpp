@@ -51,6 +51,7 @@ public:
         const std::uint64_t output_count = case_.operation == "allgather"       ? c.counts.front() * ranks
                                            : case_.operation == "reducescatter" ? c.counts.front() / ranks
                                            : case_.operation == "alltoall"      ? c.counts.front()
+                                           : case_.operation == "message"       ? c.counts.front()
                                                                                 : 0;
         if (output_count > 0) {
             output_ = allocate(memory_, output_count);
@@ -73,6 +74,8 @@ public:
             rueda::reducescatter(*slot_, views_.front(), *output_view_, {.op = rueda::ReduceOp::sum});
         } else if (case_.operation == "alltoall") {
             rueda::alltoall_into(*slot_, views_.front(), *output_view_);
+        } else if (case_.operation == "message") {
+            run_message();
         } else {
             throw std::runtime_error("Rueda has no " + case_.operation + " here");
         }
@@ -97,6 +100,16 @@ public:
     }
 
 private:
+    void run_message() {
+        const int partner = rueda::rank() ^ 1;
+        if (partner > rueda::rank()) {
+            rueda::send(views_.front(), partner);
+            rueda::receive(*output_view_, partner);
+        } else {
+            rueda::receive(*output_view_, partner);
+            rueda::send(*output_view_, partner);
+        }
+    }
     void run_set() {
         for (std::size_t i = 0; i < views_.size(); ++i) {
             compare::compute_before(case_, i);

@@ -4,7 +4,8 @@
 
 from dataclasses import dataclass
 
-OPERATIONS = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
+COLLECTIVES = ("allreduce", "broadcast", "allgather", "reducescatter", "alltoall")
+OPERATIONS = (*COLLECTIVES, "message")  # a message goes from an even rank to the next rank, and back
 SIZES = ("4", "64", "1K", "4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")
 BACKWARD = "backward"  # the allreduce of a set of tensors that become ready one by one
 FLOAT_BYTES = 4
@@ -55,7 +56,9 @@ class Case:
 
     def possible(self, ranks: int) -> bool:
         """Returns whether the operation can divide the tensor: reducescatter and alltoall need equal parts for all
-        ranks."""
+        ranks. Messages need pairs of ranks."""
+        if self.operation == "message":
+            return ranks % 2 == 0
         return self.operation not in ("reducescatter", "alltoall") or all(n % ranks == 0 for n in self.counts)
 
     def bus_factor(self, ranks: int) -> float:
@@ -66,6 +69,7 @@ class Case:
             "allgather": ranks - 1.0,
             "reducescatter": (ranks - 1) / ranks,
             "alltoall": (ranks - 1) / ranks,
+            "message": 2.0,
         }
         return factors[self.collective]
 

@@ -25,7 +25,7 @@ _EXAMPLES = """examples:
   compare --output results --gradients resnet50 --operations none --backward none
   compare --output results --gradients none --operations none --backward resnet50=40
   compare --output results --sweep --backward recommender
-  compare --install mpich,impi,horovod            gets those peers into build/compare
+  compare --install openmpi5,oneccl               gets those peers into build/compare
   compare --install tensorflow,ray,tensorboard    gets the peers of benchmarks/python and of two tests
   compare --dry-run                               says what would run
 
@@ -176,12 +176,12 @@ def _commit() -> str:
     return result.stdout.strip() or "unknown"
 
 
-def _say(text: str) -> None:
-    _progress("")
+def say(text: str) -> None:
+    progress("")
     print(text, flush=True)
 
 
-def _progress(text: str) -> None:
+def progress(text: str) -> None:
     """Shows a line in place of the previous one, if the output is a terminal."""
     if sys.stderr.isatty():
         # Some terminals report a width of 0.
@@ -195,13 +195,13 @@ def _find(families: list[Family]) -> tuple[list[Family], dict[str, summary.Recor
     present, report = [], {}
     for found in families:
         name = found.name
-        _progress(f"looking for {name}")
+        progress(f"looking for {name}")
         try:
             report[name] = {"version": found.version(), "settings": [setting.name for setting in found.settings]}
             present.append(found)
         except Missing as error:
             report[name] = {"skipped": str(error)}
-            _say(f"skipped: {name}: {error}")
+            say(f"skipped: {name}: {error}")
     return present, report
 
 
@@ -212,7 +212,7 @@ def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session
     for runner in {
         runner.family.name: runner for runner in reversed(runners) if runner.family.name != "bound"
     }.values():
-        _progress(f"{ranks} ranks: memory and CPU use of {runner.family.name}")
+        progress(f"{ranks} ranks: memory and CPU use of {runner.family.name}")
         try:
             with session.machine.turn():
                 report.append({"runner": runner.family.name, "ranks": ranks, **run_standing(runner, ranks, seconds)})
@@ -220,7 +220,7 @@ def _measure_standing(runners: list[Runner], ranks: int, seconds: float, session
             session.failures.append(
                 {"runner": runner.name, "setting": "standing", "ranks": ranks, "reason": str(error)}
             )
-            _say(f"failed: {runner.name}, memory and CPU use: {error}")
+            say(f"failed: {runner.name}, memory and CPU use: {error}")
     return report[::-1]
 
 
@@ -235,14 +235,14 @@ def _write(report: summary.Record, folder: Path) -> None:
         pictures = plots.draw(report, folder)
     except ImportError:
         pictures = []
-        _say(f"skipped: pictures: {sys.executable} has no matplotlib (Debian: python3-matplotlib)")
-    _say(f"{folder}/report.md, report.json and {len(pictures)} pictures")
+        say(f"skipped: pictures: {sys.executable} has no matplotlib (Debian: python3-matplotlib)")
+    say(f"{folder}/report.md, report.json and {len(pictures)} pictures")
 
 
 def _dry_run(runners: list[Runner], places: list[tuple[int, list[Case]]]) -> None:
     for number, cases in places:
         for runner in runners:
-            able = [case.label for case in cases if runner.family.can(runner.way, case) and case.possible(number)]
+            able = [case.label for case in cases if runner.family.can(runner.way, case, number)]
             if able:
                 processes = runner.family.processes(runner.way, number, runner.family.settings[0])
                 print(f"{number} ranks, {runner.name}: {', '.join(able)}")
@@ -278,7 +278,7 @@ def _run(options: argparse.Namespace) -> int:
         machine = QuietMachine(options.lock)
     except OSError as error:
         raise UsageError(f"--lock '{options.lock}' cannot be opened: {error.strerror}") from None
-    session = Session(Effort(options.seconds, 5, 5000, between), rounds, _say, _progress, machine)
+    session = Session(Effort(options.seconds, 5, 5000, between), rounds, say, progress, machine)
     standing = [line for number in ranks[:1] if idle for line in _measure_standing(runners, number, idle, session)]
     rows = [summary.row(m) for number, cases in _places(ranks, groups) for m in session.measure(runners, number, cases)]
     by_key = {(case.operation, case.set_name, case.bytes): case for cases in groups for case in cases}
@@ -300,7 +300,7 @@ def _run(options: argparse.Namespace) -> int:
     _write(report, options.output)
     wrong = [entry for entry in rows if entry["wrong_elements"]]
     for entry in wrong:
-        _say(
+        say(
             f"wrong: {entry['runner']}, {entry['ranks']} ranks, {entry['operation']} of {entry['bytes']} bytes: {entry['wrong_elements']} elements"
         )
     return 1 if wrong or session.failures else 0
@@ -317,7 +317,7 @@ def main() -> int:
             return 0
         return _run(options)
     except (UsageError, Missing) as error:
-        _progress("")
+        progress("")
         print(f"compare: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:

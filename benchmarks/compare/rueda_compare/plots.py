@@ -9,7 +9,7 @@ from typing import Any
 from .cases import size_text
 from .summary import Record
 
-# Rueda has one colour, and the measured lower bound is grey. Colour-blind readers can distinguish the other colours
+# Rueda has one colour, and the measured bounds are grey. Colour-blind readers can distinguish the other colours
 # (Okabe and Ito).
 _STYLES: dict[str, dict[str, Any]] = {
     "rueda staged": {"color": "#D55E00", "marker": "o", "linestyle": "--", "linewidth": 2},
@@ -17,11 +17,22 @@ _STYLES: dict[str, dict[str, Any]] = {
     "openmpi each": {"color": "#0072B2", "marker": "s"},
     "mpich each": {"color": "#009E73", "marker": "^"},
     "impi each": {"color": "#56B4E9", "marker": "v"},
+    "openmpi5 each": {"color": "#0072B2", "marker": "D", "linestyle": "--"},
+    "oneccl": {"color": "#F0E442", "marker": "P"},
     "gloo": {"color": "#CC79A7", "marker": "x"},
     "horovod": {"color": "#000000", "marker": "+"},
-    "bound": {"color": "#888888", "linestyle": ":"},
+    "bound crossing": {"color": "#888888", "linestyle": ":"},
+    "bound by hand": {"color": "#888888", "linestyle": "--"},
+    "bound cells by hand": {"color": "#888888", "linestyle": "-."},
+    "bound single copy by hand": {"color": "#bbbbbb", "linestyle": "-."},
 }
-_NAMES = {"bound": "crossing bound", "openmpi each": "Open MPI", "mpich each": "MPICH", "impi each": "Intel MPI"}
+_NAMES = {
+    "bound crossing": "crossing bound",
+    "openmpi each": "Open MPI",
+    "mpich each": "MPICH",
+    "impi each": "Intel MPI",
+}
+_NAMES |= {"openmpi5 each": "Open MPI 5", "oneccl": "oneCCL"}
 
 
 def _name(runner: str) -> str:

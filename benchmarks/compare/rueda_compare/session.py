@@ -47,6 +47,11 @@ class Runner:
     def name(self) -> str:
         return " ".join(part for part in (self.family.name, self.way) if part)
 
+    @property
+    def has_result(self) -> bool:
+        """Returns whether the runner computes a result that can be checked."""
+        return self.name != "bound crossing"
+
 
 @dataclass
 class Measured:
@@ -143,9 +148,9 @@ def run(
 ) -> dict[str, dict[str, float]]:
     """Starts the peer once and runs all cases. Returns the results by label. Raises PeerFailed."""
     cases = list(cases)
-    is_bound = runner.family.name == "bound"
-    plan = "\n".join(plan_line(case, effort, not is_bound) for case in cases)
-    shared = ranks * (max(case.bytes for case in cases) + 8192) if is_bound else 0
+    plan = "\n".join(plan_line(case, effort, runner.has_result) for case in cases)
+    least_bytes = runner.family.bound_bytes
+    shared = ranks * (max(least_bytes, *(case.bytes for case in cases)) + 8192) if least_bytes else 0
     # An iteration writes the tensors, runs the operation and checks the results. Together this takes up to 40 ns per
     # byte with the slowest peers.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
@@ -256,7 +261,7 @@ class Session:
         effort = self._effort(cases)
         chosen: dict[Runner, dict[Case, Setting]] = {}
         for runner in runners:
-            able = [case for case in cases if runner.family.can(runner.way, case) and case.possible(ranks)]
+            able = [case for case in cases if runner.family.can(runner.way, case, ranks)]
             if able:
                 chosen[runner] = self._best_settings(runner, ranks, able)
         measured = {
