@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct Options {
     std::size_t elements = 256 << 10;
     double compute_ms = 40.0;
     int steps = 40;
+    std::string json;
 };
 
 double milliseconds_since(Clock::time_point begin) {
@@ -141,6 +143,19 @@ double median(std::vector<double> numbers) {
     return (numbers[(numbers.size() - 1) / 2] + numbers[numbers.size() / 2]) / 2.0;
 }
 
+/// Writes the medians in ms to the file, unless `path` is empty.
+void write_json(const std::string& path, const std::array<double, kKinds>& medians) {
+    if (path.empty()) {
+        return;
+    }
+    std::ofstream file(path);
+    file << "{\"overlap\": " << medians[overlap] << ", \"at_end\": " << medians[at_end]
+         << ", \"alone\": " << medians[alone] << "}\n";
+    if (!file.flush()) {
+        throw rueda::InvalidArgument("cannot write '" + path + "': give --json a file in a writable folder");
+    }
+}
+
 void measure(const Options& options) {
     Trainer trainer(options);
     std::array<std::vector<double>, kKinds> times;
@@ -163,6 +178,7 @@ void measure(const Options& options) {
         std::printf("| step, ms: overlap | at end | alone | exposed, ms: overlap | at end |\n|---|---|---|---|---|\n");
         std::printf("| %.1f | %.1f | %.1f | %.1f | %.1f |\n", medians[overlap], medians[at_end], medians[alone],
                     medians[overlap] - medians[alone], medians[at_end] - medians[alone]);
+        write_json(options.json, medians);
     }
 }
 
@@ -176,6 +192,7 @@ int main(int argc, char** argv) {
     app.add_option("--elements", options.elements, "the float32 elements of each gradient")->check(CLI::PositiveNumber);
     app.add_option("--compute-ms", options.compute_ms, "the computing time of the backward pass, in ms");
     app.add_option("--steps", options.steps, "the number of measured steps of each kind")->check(CLI::PositiveNumber);
+    app.add_option("--json", options.json, "file for the results, on rank 0");
     CLI11_PARSE(app, argc, argv);
     try {
         rueda::init();

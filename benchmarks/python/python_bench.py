@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import json
 import pathlib
+import platform
 import time
 from collections.abc import Callable
 
@@ -106,6 +108,7 @@ def sets_of_tensors(samples: int, count: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Times calls of Rueda from Python.")
     parser.add_argument("--samples", type=int, default=10_000, help="of each row (%(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="for the rows, on rank 0")
     options = parser.parse_args()
     rueda.init()
     results = single_operations(options.samples)
@@ -114,6 +117,10 @@ def main() -> None:
         print(f"| {rueda.size()} ranks, 4 bytes unless said | µs |\n|---|---|")
         for row, seconds in results.items():
             print(f"| {row} | {1e6 * seconds:.2f} |")
+    if rueda.rank() == 0 and options.json:
+        versions = {"Python": platform.python_version(), "NumPy": np.__version__}
+        rows = {row: 1e6 * seconds for row, seconds in results.items()}
+        pathlib.Path(options.json).write_text(json.dumps({"versions": versions, "rows": rows}), encoding="utf-8")
     rueda.shutdown()
 
 

@@ -3,7 +3,7 @@
 """Compares torch.distributed on the backend "rueda" with Gloo. Both take turns in one run.
 
 Usage: ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES]
-[--ddp | --small]
+[--json FILE] [--ddp | --small]
 
 The backends run blocks of calls in turn. Each rank rewrites its input before each call. The table has medians of the
 slower rank, in microseconds. Before the measurement, the results of both backends are compared. The row send/recv shows
@@ -17,6 +17,7 @@ microseconds.
 
 import argparse
 import dataclasses
+import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -248,6 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
     parser.add_argument("--largest", type=int, default=64 << 20, help="bytes")
+    parser.add_argument("--json", metavar="FILE", help="for the table, on rank 0")
     parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--small", action="store_true")
     given = parser.parse_args()
@@ -263,10 +265,16 @@ def main() -> None:
     else:
         if dist.get_rank() == 0:
             print("| operation | bytes | rueda | gloo | gloo / rueda |\n|---|---|---|---|---|")
+        rows = []
         for row in operations(given.largest):
             medians = compare(groups, row, given.seconds)
+            microseconds = {name: median * 1e6 for name, median in medians.items()}
+            rows.append({"operation": row.name, "bytes": row.bytes, **microseconds})
             if dist.get_rank() == 0:
                 print(line(row, medians), flush=True)
+        if dist.get_rank() == 0 and given.json:
+            with open(given.json, "w", encoding="utf-8") as file:
+                json.dump({"pytorch": torch.__version__, "rows": rows}, file)
     dist.destroy_process_group()
 
 

@@ -20,6 +20,7 @@ context switches compared with steps without communication. All gradients are ch
 import argparse
 import contextlib
 import importlib
+import json
 import os
 import resource
 import socket
@@ -188,6 +189,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=1, help="backward passes of a step")
     parser.add_argument("--zero", action="store_true", help="zero gradients in place of None")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--json", metavar="FILE", help="for the results, on rank 0")
     parser.add_argument("--only", default="", help="those whose names have this in them, and no communication")
     given = parser.parse_args()
     hvd = importlib.import_module(f"{given.library}.torch")
@@ -230,6 +232,11 @@ def main() -> None:
                 f"CPU {(cpu - rows[NONE][1]) * 1000:+7.1f} ms  switches {switches - rows[NONE][2]:+6.0f}",
                 flush=True,
             )
+    if hvd.rank() == 0 and given.json:
+        not_hidden = {name: (row[0] - rows[NONE][0]) * 1000 for name, row in rows.items() if name != NONE}
+        alone = rows[NONE][0] * 1000
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump({"pytorch": torch.__version__, "alone": alone, "not_hidden": not_hidden}, file)
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
     hvd.shutdown()
