@@ -13,6 +13,11 @@ import unittest
 from pathlib import Path
 
 COMMAND = Path(__file__).resolve().parents[2] / "benchmarks" / "compare" / "compare"
+sys.path.insert(0, str(COMMAND.parent))
+
+from rueda_compare import rendering  # noqa: E402
+
+NAMES = (*(table.name for table in rendering.TABLES), "summary", "measured", "not-measured")
 
 
 WITH_RUEDA = ("--peers", "rueda", "--build", os.environ["RUEDA_BUILD"])
@@ -97,6 +102,29 @@ class Quick(unittest.TestCase):
             times = row["microseconds"]
             self.assertTrue(0 < times["p10"] <= times["median"] <= times["p90"], row)
         self.assertEqual({row["tensors"] for row in rows if row["set"]}, {912})
+
+
+class Page(unittest.TestCase):
+    def test_a_section_is_measured_shown_and_kept(self):
+        command = [
+            sys.executable,
+            "-B",
+            str(COMMAND.with_name("page")),
+            "--quick",
+            "--build",
+            os.environ["RUEDA_BUILD"],
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            command += ["--data", f"{folder}/d.json", "--page", f"{folder}/p.md", "--only", "overlap"]
+            Path(folder, "p.md").write_text("".join(f"<!-- table: {name} -->\n<!-- end -->\n" for name in NAMES))
+            first = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+            page = Path(folder, "p.md").read_text()
+            again = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+        self.assertEqual(first.returncode, 0, first.stdout + first.stderr)
+        self.assertIn("overlap: ", first.stdout)
+        self.assertRegex(page, r"\| a step alone \| [\d.]+ \|")
+        self.assertNotIn("overlap: ", again.stdout, "a section that is measured is kept")
+        self.assertEqual(first.stderr, "", "no progress where there is no terminal")
 
 
 class Refused(unittest.TestCase):
