@@ -46,23 +46,31 @@ def page(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 class Rendering(unittest.TestCase):
     def test_a_ratio_is_the_median_of_the_rounds(self):
-        # B is the fastest peer: its ratios are 0.5, 2 and 1.
-        line = part(data_with(row()), "messages").splitlines()[2]
-        self.assertEqual(line, "| 4 B | staged | 4 | B | 8 | 1.00× (0.50–2.00) | hand | 3.6 | 90 % |")
+        # B is the fastest peer in two of three rounds: its ratios are 0.5, 2 and 1.
+        head, _, line = part(data_with(row(kind="")), "messages").splitlines()[:3]
+        self.assertEqual(head, "| bytes | fastest peer | its time, µs | Rueda, µs | ratio (rounds) | of the bound |")
+        self.assertEqual(line, "| 4 B | B | 8 | 4 | 1.00× (0.50–2.00) | 90 % (hand, 3.6) |")
+
+    def test_staged_and_resident_tensors_share_a_line(self):
+        rows = (row(), row(case="64 B"), row(kind="resident", rueda=[1.0, 1.0, 1.0]))
+        first, second = part(data_with(*rows), "messages").splitlines()[2:4]
+        resident = "| 1 | 8.00× (1.00–8.00) | 360 % (hand, 3.6) |"
+        self.assertEqual(first, f"| 4 B | B | 8 | 4 | 1.00× (0.50–2.00) | 90 % (hand, 3.6) {resident}")
+        self.assertTrue(second.endswith("| – | – | – |"), second)
 
     def test_a_row_below_1_is_marked_and_named_with_its_share_of_the_bound(self):
         text = part(data_with(row(peers={"A": [1.9, 3.8, 7.6]})), "messages")
         self.assertIn("| **0.95×** (0.95–0.95) |", text)
-        self.assertIn("- 4 B, staged: 0.95× the speed of A; Rueda reaches 90 % of the bound.", text)
+        self.assertIn("- Rueda reaches at least 90 % of the bound: 4 B, staged (0.95× A, 90 % of the bound).", text)
         low = row(peers={"A": [1.9, 3.8, 7.6]}, bounds={"hand": [1.0, 2.0, 4.0]})
-        self.assertIn("Rueda reaches 50 % of the bound, less than the 90 %", part(data_with(low), "messages"))
+        text = part(data_with(low), "messages")
+        self.assertIn("- Rueda reaches less than 90 % of the bound: 4 B, staged (0.95× A, 50 % of the bound).", text)
 
     def test_a_bound_that_a_peer_beats_explains_nothing(self):
         text = part(data_with(row(peers={"A": [1.0, 2.0, 4.0]})), "messages")
-        self.assertIn("0.50× the speed of A; the peer is faster than the bound as well", text)
-        self.assertIn(
-            "no bound was measured", part(data_with(row(peers={"A": [1.0, 2.0, 4.0]}, bounds={})), "messages")
-        )
+        self.assertIn("- The peer is faster than the bound as well, so the bound explains nothing: 4 B", text)
+        text = part(data_with(row(peers={"A": [1.0, 2.0, 4.0]}, bounds={})), "messages")
+        self.assertIn("- No bound was measured: 4 B, staged (0.50× A).", text)
 
     def test_a_table_in_which_rueda_is_never_slower_says_so(self):
         text = part(data_with(row(peers={"A": [3.0, 6.0, 12.0]})), "messages")
@@ -76,7 +84,7 @@ class Rendering(unittest.TestCase):
 
     def test_time_that_is_not_exposed_has_no_ratio(self):
         mine = row(table="load", rueda=[-1.0, -2.0, -1.0], bounds={})
-        self.assertIn("| -1.00 |", part(data_with(mine, section="load"), "load"))
+        self.assertIn("| 4 B | staged | -1 |", part(data_with(mine, section="load"), "load"))
 
     def test_what_is_missing_is_named(self):
         data = data_with(row(), missing={"impi": "no mpicxx"}, failures=["gloo (default) failed: killed"])

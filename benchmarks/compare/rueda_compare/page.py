@@ -30,7 +30,7 @@ _LIMIT_SECONDS = 3600  # for one command; the longest takes a few minutes
 
 _EXAMPLES = """examples:
   page                              measures what is not yet in docs/performance.json, and writes docs/performance.md
-  page --again all                  measures everything anew (about 40 minutes; no other program should run)
+  page --again all                  measures everything anew (about 45 minutes; no other program should run)
   page --again messages,broadcast   measures these sections anew
   page --only hosts                 measures this section, if it was not measured yet
   page --quick                      a few minutes: does it all work? writes to build/compare/page, not to docs
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", metavar="LIST", help=f"measure only these sections, of {', '.join(SECTIONS)}")
     parser.add_argument("--again", metavar="LIST", help="forget these sections, or all, and measure them anew")
-    parser.add_argument("--rounds", type=int, metavar="N", help="how often the peers take turns (default: 3)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="how often the peers take turns (default: 5)")
     parser.add_argument(
         "--time", type=float, default=1.0, metavar="FACTOR", help="for the duration of all measurements (default: 1)"
     )
@@ -197,7 +197,7 @@ def _filled(argv: Sequence[str], folder: Path) -> list[str]:
 
 def _outputs(section: Section, context: Context, what: str) -> dict[str, list[Data]]:
     commands = section.commands(context)
-    rounds = 1 if section.own_rounds else context.effort.rounds
+    rounds = 1 if section.own_rounds else context.effort.runs
     outputs: dict[str, list[Data]] = {}
     for number in range(rounds):
         for index, command in enumerate(commands):
@@ -222,7 +222,7 @@ def _measure(section: Section, context: Context, what: str) -> Data:
     facts = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M"),
         "commit": _commit(),
-        "rounds": context.effort.rounds,
+        "rounds": context.effort.rounds if section.own_rounds else context.effort.runs,
     }
     cache_line = [_cache_line_us(context)]
     load = _Load()
@@ -336,7 +336,7 @@ def _run(options: argparse.Namespace) -> int:
         _write(page_path, _read_page(_PAGE))
     data = _started(options, data_path)
     effort = Effort(
-        options.rounds or (1 if options.quick else 3), options.time / (10 if options.quick else 1), options.quick
+        options.rounds or (1 if options.quick else 5), options.time / (10 if options.quick else 1), options.quick
     )
     context = Context(options.build.resolve(), options.python, effort)
     wanted = list(_sections(options, data))

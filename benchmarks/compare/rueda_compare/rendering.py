@@ -145,29 +145,33 @@ def _ratios(mine: Sequence[float], theirs: Sequence[float]) -> list[float]:
     return [their / our for their, our in zip(theirs, mine) if our > 0]
 
 
-def _fastest(mine: Sequence[float], others: Mapping[str, Sequence[float]]) -> tuple[str, list[float]] | None:
-    """Returns the name with the smallest ratio to Rueda's times, and the ratio of each round."""
-    ratios = {name: found for name, times in others.items() if (found := _ratios(mine, times))}
-    return min(ratios.items(), key=lambda entry: median(entry[1]), default=None)
+def _fastest(others: Mapping[str, Sequence[float]]) -> str:
+    """Returns the name whose times are the shortest compared with the mean of all names in the same round."""
+    means = [sum(times) / len(times) for times in zip(*others.values())]
+    relative = {name: median(t / mean for t, mean in zip(times, means)) for name, times in others.items()}
+    return min(relative, key=relative.__getitem__)
 
 
 def standing(row: Data) -> Standing:
     mine = row["rueda"]
     found: dict[str, Any] = {}
-    if bound := _fastest(mine, row.get("bounds", {})):
-        name, shares = bound
-        found |= {"bound": name, "bound_time": median(row["bounds"][name]), "share": median(shares)}
-    if peer := _fastest(mine, row.get("peers", {})):
-        name, ratios = peer
-        found |= {"peer": name, "peer_time": median(row["peers"][name]), "ratio": median(ratios)}
-        found |= {"low": min(ratios), "high": max(ratios)}
+    if bounds := row.get("bounds"):
+        name = _fastest(bounds)
+        shares = _ratios(mine, bounds[name])
+        found |= {"bound": name, "bound_time": median(bounds[name]), "share": median(shares)} if shares else {}
+    if peers := row.get("peers"):
+        name = _fastest(peers)
+        ratios = _ratios(mine, peers[name])
+        if ratios:
+            found |= {"peer": name, "peer_time": median(peers[name]), "ratio": median(ratios)}
+            found |= {"low": min(ratios), "high": max(ratios)}
     return Standing(row, median(mine), **found)
 
 
 def time_text(value: float) -> str:
     if value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if value >= 1 else f"{value:.2f}"
+    return f"{value:.3g}" if abs(value) >= 1 else f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
 def _ratio_text(entry: Standing) -> str:
@@ -188,27 +192,63 @@ def _name(row: Data) -> str:
     return ", ".join(part for part in (row["case"], row.get("kind", "")) if part)
 
 
+def _bound_text(entry: Standing) -> str:
+    """Returns Rueda's share of the bound, and the bound with its time."""
+    return f"{_percent(entry.share)} ({entry.bound}, {time_text(entry.bound_time)})" if entry.bound else "–"
+
+
+_Column = tuple[str, bool, Callable[[Standing], str]]  # the head, whether the column is shown, and the cell of a row
+
+
+def _own_columns(name: str, unit: str, entries: Sequence[Standing]) -> list[_Column]:
+    compared, bounded = any(entry.peer for entry in entries), any(entry.bound for entry in entries)
+    rounds = not compared and any(len(entry.row["rueda"]) > 1 for entry in entries)
+    return [
+        (f"{name}, {unit}", True, lambda e: time_text(e.time)),
+        ("rounds", rounds, lambda e: f"{time_text(min(e.row['rueda']))} to {time_text(max(e.row['rueda']))}"),
+        ("ratio (rounds)", compared, lambda e: _ratio_text(e) if e.peer else "–"),
+        ("of the bound", bounded, _bound_text),
+    ]
+
+
 def _comparison(table: Table, rows: Sequence[Data]) -> list[str]:
+    """Returns the table, and below it the sentences on the rows in which a peer is faster. Rows that differ only in
+    staged or resident tensors are one line of the table."""
     entries = [standing(row) for row in rows]
-    unit = table.unit
-    span = any(len(row["rueda"]) > 1 for row in rows) and not any(entry.peer for entry in entries)
-    columns: list[tuple[str, bool, Callable[[Standing], str]]] = [
+    compared = any(entry.peer for entry in entries)
+    columns: list[_Column] = [
         (table.first, True, lambda e: e.row["case"]),
         (table.second, any(row.get("kind") for row in rows), lambda e: e.row.get("kind", "")),
-        (f"Rueda, {unit}", True, lambda e: time_text(e.time)),
-        ("rounds", span, lambda e: f"{time_text(min(e.row['rueda']))} to {time_text(max(e.row['rueda']))}"),
-        ("fastest peer", any(e.peer for e in entries), lambda e: e.peer or "–"),
-        (f"its time, {unit}", any(e.peer for e in entries), lambda e: time_text(e.peer_time) if e.peer else "–"),
-        ("ratio (rounds)", any(e.peer for e in entries), lambda e: _ratio_text(e) if e.peer else "–"),
-        ("bound", any(e.bound for e in entries), lambda e: e.bound or "–"),
-        (f"its time, {unit}", any(e.bound for e in entries), lambda e: time_text(e.bound_time) if e.bound else "–"),
-        ("of the bound", any(e.bound for e in entries), lambda e: _percent(e.share) if e.bound else "–"),
+        ("fastest peer", compared, lambda e: e.peer or "–"),
+        (f"its time, {table.unit}", compared, lambda e: time_text(e.peer_time) if e.peer else "–"),
     ]
-    shown = [(head, cell) for head, wanted, cell in columns if wanted]
-    lines = _lines([head for head, _ in shown], [[cell(entry) for _, cell in shown] for entry in entries])
-    if any(entry.peer for entry in entries):
-        lines += ["", *_behind(entries)]
-    return lines
+    if {row.get("kind") for row in rows} == {"staged", "resident"}:
+        del columns[1]
+        pairs = {case: [e for e in entries if e.row["case"] == case] for case in dict.fromkeys(r["case"] for r in rows)}
+        kinds = ("staged", "resident")
+        own = [_own_columns(kind, table.unit, entries) for kind in kinds]
+        head = [name for name, wanted, _ in (*columns, *own[0], *own[1]) if wanted]
+        lines = []
+        for found in pairs.values():
+            line = [cell(found[0]) for _, wanted, cell in columns if wanted]
+            for kind, mine in zip(kinds, own):
+                entry = next((e for e in found if e.row["kind"] == kind), None)
+                line += [cell(entry) if entry else "–" for _, wanted, cell in mine if wanted]
+            lines.append(line)
+    else:
+        columns += _own_columns("Rueda", table.unit, entries)
+        shown = [(name, cell) for name, wanted, cell in columns if wanted]
+        head, lines = [name for name, _ in shown], [[cell(entry) for _, cell in shown] for entry in entries]
+    return _lines(head, lines) + (["", *_behind(entries)] if compared else [])
+
+
+def _proof(entry: Standing) -> str:
+    """Returns how Rueda's time in a row relates to the row's bound. Only rows in which a peer is faster need this."""
+    if not entry.bound:
+        return "no bound was measured"
+    if not entry.bound_holds:
+        return "the peer is faster than the bound as well, so the bound explains nothing"
+    return f"Rueda reaches {'at least' if entry.share >= WANTED_SHARE else 'less than'} {_percent(WANTED_SHARE)} of the bound"
 
 
 def _behind(entries: Sequence[Standing]) -> list[str]:
@@ -217,20 +257,12 @@ def _behind(entries: Sequence[Standing]) -> list[str]:
     behind = [entry for entry in compared if entry.is_behind]
     if not behind:
         return [f"No peer is faster than Rueda in any of the {len(compared)} rows."]
-    lines = [f"A peer is faster than Rueda in {len(behind)} of the {len(compared)} rows:", ""]
+    groups: dict[str, list[str]] = {}
     for entry in behind:
-        if not entry.bound:
-            proof = "no bound was measured"
-        elif not entry.bound_holds:
-            proof = f"the peer is faster than the bound as well, so the bound ({entry.bound}) explains nothing here"
-        elif entry.share >= WANTED_SHARE:
-            proof = f"Rueda reaches {_percent(entry.share)} of the bound"
-        else:
-            proof = (
-                f"Rueda reaches {_percent(entry.share)} of the bound, less than the {_percent(WANTED_SHARE)} aimed at"
-            )
-        lines.append(f"- {_name(entry.row)}: {entry.ratio:.2f}× the speed of {entry.peer}; {proof}.")
-    return lines
+        share = f", {_percent(entry.share)} of the bound" if entry.bound else ""
+        groups.setdefault(_proof(entry), []).append(f"{_name(entry.row)} ({entry.ratio:.2f}× {entry.peer}{share})")
+    lines = [f"A peer is faster than Rueda in {len(behind)} of the {len(compared)} rows:", ""]
+    return lines + [f"- {proof[0].upper() + proof[1:]}: {'; '.join(named)}." for proof, named in groups.items()]
 
 
 def _values(table: Table, rows: Sequence[Data]) -> list[str]:

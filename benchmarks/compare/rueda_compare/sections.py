@@ -30,11 +30,16 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured. `time` is a factor for the duration of every measurement."""
+    """How much is measured. `time` is a factor for the duration of every measurement. `compare` makes all rounds; the
+    other programs take turns with the libraries within a run, so they are run only for half of the rounds."""
 
-    rounds: int = 3
+    rounds: int = 5
     time: float = 1.0
     quick: bool = False  # only a few sizes
+
+    @property
+    def runs(self) -> int:
+        return (self.rounds + 1) // 2
 
 
 @dataclass(frozen=True)
