@@ -179,7 +179,7 @@ private:
 /// number (acquire). A small chunk lies beside the number, in the same cache line.
 class Cells {
 public:
-    static constexpr std::uint64_t kChunk = 16 * 1024;
+    static constexpr std::uint64_t kChunk = 32 * 1024;
     static constexpr std::uint64_t kCells = 8;
 
     explicit Cells(const compare::Place& place)
@@ -364,7 +364,8 @@ public:
         for (std::byte* memory : compare::shared_buffers(place_, sizeof(Address))) {
             addresses_.push_back(reinterpret_cast<Address*>(memory));
         }
-        *addresses_[rank()] = {getpid(), reinterpret_cast<std::byte*>(input_.data())};
+        *addresses_[rank()] = {getpid(), reinterpret_cast<std::byte*>(input_.data()),
+                               reinterpret_cast<std::byte*>(output_.data())};
         return {input_.data()};
     }
     void run() override {
@@ -375,14 +376,22 @@ public:
         const std::uint64_t bytes = count_ * sizeof(float);
         const std::uint64_t half = bytes / 2;
         if (case_.operation == "broadcast") {  // the root writes the second half, so that it is not idle
-            rank() == 0 ? must_copy(process_vm_writev, other, input + half, half, bytes - half)
-                        : must_copy(process_vm_readv, other, input, 0, half);
+            rank() == 0 ? must_copy(process_vm_writev, other, input + half, other.input + half, bytes - half)
+                        : must_copy(process_vm_readv, other, input, other.input, half);
+        } else if (case_.operation == "message") {  // there, and back
+            if (rank() == 1) {
+                must_copy(process_vm_readv, other, output, other.input, bytes);
+            }
+            compare::line_up(place_);
+            if (rank() == 0) {
+                must_copy(process_vm_readv, other, output, other.output, bytes);
+            }
         } else {
             const bool all = case_.operation == "allgather";
             const std::uint64_t size = all ? bytes : half;
             const std::uint64_t offset = all ? 0 : rank() * half;
             std::memcpy(output + rank() * size, input + offset, size);
-            must_copy(process_vm_readv, other, output + (1 - rank()) * size, offset, size);
+            must_copy(process_vm_readv, other, output + (1 - rank()) * size, other.input + offset, size);
         }
         compare::line_up(place_);
     }
@@ -399,10 +408,11 @@ public:
 private:
     struct Address {
         pid_t process;
-        std::byte* memory;
+        std::byte* input;
+        std::byte* output;
     };
-    static void must_copy(Copy copy, const Address& other, std::byte* mine, std::uint64_t offset, std::uint64_t bytes) {
-        if (!copies(copy, other.process, mine, other.memory + offset, bytes)) {
+    static void must_copy(Copy copy, const Address& other, std::byte* mine, std::byte* theirs, std::uint64_t bytes) {
+        if (!copies(copy, other.process, mine, theirs, bytes)) {
             throw std::runtime_error("the kernel does not copy between two processes here");
         }
     }

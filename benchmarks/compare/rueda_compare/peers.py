@@ -205,7 +205,7 @@ class Bound(Rueda):
         if case.set_name or (way != "by hand" and ranks != 2):
             return False
         if way == "single copy by hand":
-            return case.operation in ("broadcast", "allgather", "alltoall") and self.single_copy
+            return case.operation in ("broadcast", "allgather", "alltoall", "message") and self.single_copy
         return way == "cells by hand" or case.operation in COLLECTIVES
 
 
