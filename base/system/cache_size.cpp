@@ -41,6 +41,7 @@ bool has_third_level_of_core_complex() {
 
 CacheSizes cache_sizes(bool has_core_complex, const FileReader& read) {
     CacheSizes sizes;
+    sizes.has_core_complexes = has_core_complex;
     if (const std::uint64_t bytes = bytes_of_level("2", read); bytes > 0) {
         sizes.second_level = bytes;
     }

@@ -17,6 +17,7 @@ namespace rueda::base {
 struct CacheSizes {
     std::uint64_t second_level = 1024 * 1024;  ///< has this value if the kernel does not report the size
     std::uint64_t third_level = 0;             ///< the cache of the core complex; 0: do not count on this cache
+    bool has_core_complexes = false;           ///< the result of has_third_level_of_core_complex()
 };
 
 /// Reads the sizes from the kernel's files under /sys, which many virtual machines do not have.

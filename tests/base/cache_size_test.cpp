@@ -47,6 +47,8 @@ TEST_CASE("a third-level cache counts only if it belongs to a core complex", "[c
     CHECK(cache_sizes(true, reader_of(files)).third_level == 32 * 1024 * 1024);
     CHECK(cache_sizes(true, reader_of(files)).second_level == 1024 * 1024);
     CHECK(cache_sizes(false, reader_of(files)).third_level == 0);
+    CHECK(cache_sizes(true, reader_of(files)).has_core_complexes);
+    CHECK_FALSE(cache_sizes(false, reader_of(files)).has_core_complexes);
     add_cache(files, 1, "3", "Unified", "393216K");  // too large for the cache of one core complex
     CHECK(cache_sizes(true, reader_of(files)).third_level == 0);
     add_cache(files, 1, "3", "Unified", "large");

@@ -31,6 +31,8 @@ struct ArenaPlan {
                                        ///< there are no messages
     std::uint64_t stream_from = 4 << 20;  ///< outputs of at least this number of bytes are written with stores that
                                           ///< bypass the caches
+    std::uint32_t parts = 4;    ///< how many chunks an allgather, alltoall or reducescatter makes of a tensor for which
+                                ///< the cells are large enough
     bool has_recorder = false;  ///< whether the shared memory contains the ranks' flight recorders (what each rank did
                                 ///< last)
 

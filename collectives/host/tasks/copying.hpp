@@ -14,16 +14,30 @@
 namespace rueda::collectives {
 
 /// The largest number of bytes of an input that a task copies at one time. Larger chunks do not stay in the caches
-/// between writer and reader: a broadcast of 1 MiB took 95 µs with chunks of 256 KiB, and 72 µs with 64 KiB.
-inline constexpr std::uint64_t kLargestChunk = 64 * 1024;
+/// between writer and reader: a broadcast of 1 MiB took 95 µs with chunks of 256 KiB, and 72 µs with 64 KiB, the size
+/// of a cell (a buffer in shared memory) on that processor. Cells of 128 KiB are usual on processors with core
+/// complexes (core/setup/arena_setup.cpp).
+inline constexpr std::uint64_t kLargestChunk = 128 * 1024;
+
+/// Returns how many bytes of its own part a rank copies before it checks again whether data of another rank has
+/// arrived. The number is larger for streaming stores, because a fence follows each copy with such stores.
+[[nodiscard]] constexpr std::uint64_t own_bytes_at_once(ops::Store store) {
+    return store == ops::Store::streaming ? 32 * 1024 : 4 * 1024;
+}
+
+/// Returns the smallest size in bytes of a chunk of an operation in which every rank copies to and from cells (buffers
+/// of `cell_bytes` bytes in shared memory).
+[[nodiscard]] constexpr std::uint64_t smallest_chunk_of(std::uint64_t cell_bytes) {
+    constexpr std::uint64_t kSmallest = 16 * 1024;
+    return std::max(kSmallest, cell_bytes / 4);
+}
 
 /// Returns how many bytes of the longest input go through a cell (a buffer of `cell_bytes` bytes in shared memory) at
 /// one time. A quarter of the data is a good size: readers wait only briefly for the first chunk, and must check only a
-/// few counters.
+/// few counters. Where every rank reads and writes, `parts` is ArenaPlan::parts.
 [[nodiscard]] constexpr std::uint64_t chunk_bytes_of(std::uint64_t longest, std::uint64_t smallest,
-                                                     std::uint64_t cell_bytes) {
-    constexpr std::uint64_t kParts = 4;
-    const std::uint64_t part = longest / kParts / base::kCacheLine * base::kCacheLine;
+                                                     std::uint64_t cell_bytes, std::uint32_t parts = 4) {
+    const std::uint64_t part = longest / parts / base::kCacheLine * base::kCacheLine;
     return std::min(std::clamp(part, smallest, kLargestChunk), cell_bytes);
 }
 

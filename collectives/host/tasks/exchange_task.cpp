@@ -14,11 +14,10 @@ namespace {
 /// this constant it does not, because the wait for this share would cost more than the share saves.
 constexpr std::uint64_t kPushFrom = 8 * 1024;
 
-/// The smallest sizes of a chunk, in bytes. In a broadcast, one rank copies to shared memory while the other ranks copy
+/// The smallest size of a chunk of a broadcast, in bytes. One rank copies to shared memory while the other ranks copy
 /// from it, so small chunks are faster. In an allgather, every rank copies to and from shared memory, so its chunks are
-/// larger.
+/// larger (smallest_chunk_of()).
 constexpr std::uint64_t kSmallestBroadcastChunk = 8 * 1024;
-constexpr std::uint64_t kSmallestChunk = 16 * 1024;
 
 }  // namespace
 
@@ -50,6 +49,7 @@ void ExchangeTask::begin(const Batch& batch) {
 /// Plans how many bytes a step copies. All members compute the same number of chunks, because the counters in shared
 /// memory count chunks.
 void ExchangeTask::plan_steps(std::uint64_t longest) {
+    own_copied_ = 0;
     const bool is_broadcast = batch_.operation == Operation::broadcast;
     const std::uint64_t cell_bytes = set_.arena->plan().cell_bytes;
     bool somebody_stages = false;
@@ -68,7 +68,9 @@ void ExchangeTask::plan_steps(std::uint64_t longest) {
         return;
     }
     bytes_per_step_ = 0;
-    chunk_bytes_ = chunk_bytes_of(longest, is_broadcast ? kSmallestBroadcastChunk : kSmallestChunk, cell_bytes);
+    chunk_bytes_ = is_broadcast
+                       ? chunk_bytes_of(longest, kSmallestBroadcastChunk, cell_bytes)
+                       : chunk_bytes_of(longest, smallest_chunk_of(cell_bytes), cell_bytes, set_.arena->plan().parts);
     chunk_count_ = (longest + chunk_bytes_ - 1) / chunk_bytes_;
 }
 
@@ -145,6 +147,24 @@ void ExchangeTask::copy_own(Range range) {
     }
 }
 
+/// Whether this rank may copy a part of its own contribution to its output while it waits for the other ranks. It has
+/// copied the same bytes to its cells (its buffers in shared memory) just before, so they are still in its caches. If
+/// it copied the bytes later, it would read them from the L3 cache: an allgather of 1 MiB took 53 instead of 47 µs.
+bool ExchangeTask::has_own_to_copy() const {
+    return needs_cells(set_.rank) && batch_.operation == Operation::allgather && batch_.segments[0].output != nullptr &&
+           own_copied_ < part_of(contributions_[set_.rank], staged_chunks_).begin;
+}
+
+/// Ends when a chunk of another rank has arrived, because that rank may wait until this rank has fetched the chunk.
+void ExchangeTask::copy_own_while_waiting() {
+    const std::uint64_t end = part_of(contributions_[set_.rank], staged_chunks_).begin;
+    do {
+        const Range part{own_copied_, std::min(own_copied_ + own_bytes_at_once(store_), end)};
+        copy_own(part);
+        own_copied_ = part.end;
+    } while (own_copied_ < end && !may_fetch());
+}
+
 /// Copies step `index` of an allgather in which no contribution goes through cells. The steps go through the
 /// contributions one after the other, and begin with this rank's own contribution.
 void ExchangeTask::copy_in_order(std::uint64_t index) {
@@ -198,6 +218,11 @@ StepResult ExchangeTask::step() {
             // No rank waits for this rank's `staged`, so no rank is woken.
             set_.mine().staged.store(before + staged_chunks_, std::memory_order_release);
         }
+        return StepResult::advanced;
+    }
+    if (has_own_to_copy() && !may_fetch()) {
+        last_work_ = StepWork::copy_out;
+        copy_own_while_waiting();
         return StepResult::advanced;
     }
     if (may_fetch()) {
@@ -279,7 +304,10 @@ void ExchangeTask::fetch(std::uint64_t index) {
         copy_in_order(index);
         return;
     }
-    copy_own(part_of(contributions_[set_.rank], index));
+    if (const std::uint64_t end = part_of(contributions_[set_.rank], index).end; own_copied_ < end) {
+        copy_own({own_copied_, end});
+        own_copied_ = end;
+    }
     for (std::uint32_t step = 1; step < set_.members; ++step) {
         const std::uint32_t member = (set_.rank + step) % set_.members;
         const Contribution& other = contributions_[member];

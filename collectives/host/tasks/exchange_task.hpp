@@ -52,6 +52,8 @@ private:
     void copy_payloads();
     void plan_steps(std::uint64_t longest);
     void copy_own(Range range);
+    [[nodiscard]] bool has_own_to_copy() const;
+    void copy_own_while_waiting();
     void copy_in_order(std::uint64_t index);
     [[nodiscard]] Range part_of(const Contribution& contribution, std::uint64_t index) const;
     void plan_pushes();
@@ -74,6 +76,7 @@ private:
     std::uint64_t bytes_per_step_ = 0;
     std::uint64_t staged_chunks_ = 0;
     std::uint64_t fetched_chunks_ = 0;
+    std::uint64_t own_copied_ = 0;  // how many bytes of its own contribution this rank has copied to its output
     bool others_read_my_input_ = false;
     bool i_push_ = false;
     bool root_pushes_to_me_ = false;

@@ -9,16 +9,12 @@
 #include "collectives/rows.hpp"
 
 namespace rueda::collectives {
-namespace {
-
-constexpr std::uint64_t kSmallestPiece = 16 * 1024;
-
-}  // namespace
 
 void ScatterTask::begin(const Batch& batch) {
     batch_ = batch;
     const std::uint64_t longest = plan();
-    piece_bytes_ = chunk_bytes_of(longest, kSmallestPiece, largest_piece_bytes());
+    const ArenaPlan& arena = set_.arena->plan();
+    piece_bytes_ = chunk_bytes_of(longest, smallest_chunk_of(arena.cell_bytes), largest_piece_bytes(), arena.parts);
     chunk_count_ = (longest + piece_bytes_ - 1) / piece_bytes_;
     std::uint64_t output_bytes = from_[set_.rank].bytes();
     if (!is_reduction(batch.operation)) {
@@ -43,6 +39,9 @@ void ScatterTask::begin(const Batch& batch) {
     }
     staged_chunks_ = is_staged(set_.rank) ? 0 : chunk_count_;
     taken_chunks_ = 0;
+    const bool copies_own =
+        somebody_stages_ && chunk_count_ > 0 && !is_reduction(batch.operation) && batch.segments[0].output != nullptr;
+    own_ = copies_own ? from_[set_.rank] : Range{};
 }
 
 std::uint64_t ScatterTask::plan() {
@@ -130,6 +129,11 @@ StepResult ScatterTask::step() {
         set_.publish(set_.mine().staged, set_.chunks + staged_chunks_);
         return StepResult::advanced;
     }
+    if (own_.bytes() > 0 && !may_take()) {
+        last_work_ = StepWork::copy_out;
+        copy_own();
+        return StepResult::advanced;
+    }
     if (may_take()) {
         last_work_ = is_reduction(batch_.operation) ? StepWork::reduce : StepWork::copy_out;
         take(taken_chunks_++);
@@ -212,6 +216,23 @@ void ScatterTask::reduce(std::uint64_t index) {
                 part.bytes() / size_of(segment.dtype), store_);
 }
 
+/// Copies a part of what this rank keeps of its own input. Ends when a piece of another rank has arrived, because that
+/// rank waits until this rank has taken the piece.
+void ScatterTask::copy_own() {
+    std::byte* output = batch_.segments[0].output;
+    for (std::uint32_t member = 0; member < set_.rank; ++member) {
+        output += from_[member].bytes();
+    }
+    output -= from_[set_.rank].begin;
+    const std::uint64_t end = std::min(own_.end, own_.begin + kLargestChunk);
+    const std::uint64_t at_once = taken_chunks_ < chunk_count_ ? own_bytes_at_once(store_) : kLargestChunk;
+    do {
+        const std::uint64_t bytes = std::min(at_once, end - own_.begin);
+        ops::copy(output + own_.begin, batch_.segments[0].input + own_.begin, bytes, store_);
+        own_.begin += bytes;
+    } while (own_.begin < end && !may_take());
+}
+
 void ScatterTask::copy(std::uint64_t index) {
     if (batch_.segments[0].output == nullptr) {
         return;
@@ -222,7 +243,8 @@ void ScatterTask::copy(std::uint64_t index) {
         destinations[member] = next;
         next += from_[member].bytes();
     }
-    for (std::uint32_t step = 0; step < set_.members; ++step) {
+    const std::uint32_t first = somebody_stages_ ? 1 : 0;  // copy_own() copies this rank's own part
+    for (std::uint32_t step = first; step < set_.members; ++step) {
         // Each rank begins with a different neighbour, so that not all ranks read the memory of one rank at the same
         // time.
         const std::uint32_t member = (set_.rank + step) % set_.members;

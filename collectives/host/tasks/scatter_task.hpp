@@ -53,6 +53,7 @@ private:
     [[nodiscard]] bool may_take() const;
     void take(std::uint64_t index);
     void reduce(std::uint64_t index);
+    void copy_own();
     void copy(std::uint64_t index);
     [[nodiscard]] const std::byte* source(std::uint32_t member, std::uint64_t index) const;
     void publish_taken();
@@ -65,6 +66,7 @@ private:
     std::uint64_t chunk_count_ = 0;
     std::uint64_t staged_chunks_ = 0;
     std::uint64_t taken_chunks_ = 0;
+    Range own_;  // what this rank still has to copy from its own input to its output, as a range in the input
     bool somebody_stages_ = false;
     bool others_read_my_input_ = false;
     ops::Store store_ = ops::Store::cached;

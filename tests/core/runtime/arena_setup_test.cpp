@@ -63,6 +63,20 @@ TEST_CASE("outputs are written past the caches from 4 MiB on, or if they do not 
     CHECK(stream_from(32 * base::kMiB, 16) == 4 * base::kMiB);
 }
 
+TEST_CASE("chunks are larger and fewer on processors with core complexes, on one host", "[threads]") {
+    const auto planned_on = [](bool has_core_complexes, std::uint32_t job_size) {
+        const auto sizes = plan_arena(base::Config(), 2, {2 * base::kMiB, 0, has_core_complexes}, kResident, job_size);
+        REQUIRE(sizes.is_ok());
+        return sizes.value().plan;
+    };
+    CHECK(planned_on(false, 2).cell_bytes == 64 * base::kKiB);
+    CHECK(planned_on(false, 2).parts == 4);
+    CHECK(planned_on(true, 2).cell_bytes == 128 * base::kKiB);
+    CHECK(planned_on(true, 2).parts == 2);
+    CHECK(planned_on(true, 4).cell_bytes == 64 * base::kKiB);
+    CHECK(planned_on(true, 4).parts == 4);
+}
+
 TEST_CASE("with less memory smaller inputs travel, and in fewer slots, before none do", "[threads]") {
     for (const std::uint32_t members : {2U, 3U, 8U}) {
         NegotiationExtent more = planned(members, 64 * base::kMiB);
