@@ -31,9 +31,10 @@ constexpr std::uint64_t kLargestUsualChunk = 256 * base::kKiB;
 // The smallest size of a chunk. With smaller chunks, the ranks would wait for each other more often, and these waits
 // would cost more time than the caches save.
 constexpr std::uint64_t kSmallestUsualChunk = 32 * base::kKiB;
-// The size of a chunk on processors with core complexes. A counter takes 0.2 to 0.5 µs there from one core to another
-// (about 0.1 µs on an Intel Xeon), so fewer waits save more time than smaller chunks save in the caches. The
-// measurements are in docs/design/collectives.md. Between hosts this size was not measured, so it is not used there.
+// The size of a chunk on processors with core complexes. A cache line may take about 0.2 µs there from one core to
+// another, so fewer waits save more time than smaller chunks save in the caches. The measurements are in
+// docs/design/collectives.md ("Processors with core complexes"). Between hosts this size was not measured, so it is not
+// used there.
 constexpr std::uint64_t kUsualChunkOfCoreComplexes = 128 * base::kKiB;
 constexpr std::uint64_t kSmallestChunk = 4 * base::kKiB;
 constexpr std::uint64_t kHugePage = 2 * base::kMiB;
