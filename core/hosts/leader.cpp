@@ -207,7 +207,7 @@ Status Leader::complete(std::uint32_t slot, std::uint64_t generation, bool chang
         announcement.rows.push_back(rows_of(slot, generation));
     }
     if (announcement.claims.empty() && announcement.joined.empty() && announcement.uncounted.empty()) {
-        announcement.input = input_of(slot, generation, record.metadata);
+        announcement.input = input_of(slot, generation, copy_once(record.metadata));
     }
     Awaited& awaited = awaited_[slot];
     awaited = {changed, {}, 0, base::coarse_monotonic_ns(), nobody_here};
