@@ -103,6 +103,10 @@ std::uint64_t TreeRoot::id_of(const TensorKey& key) const {
     return known != ids_.end() ? known->second : 0;
 }
 
+/// Whether the next call would be decided at once. Otherwise it may share a batch with other calls, and uses no carried
+/// inputs: a call with a result is a batch of its own, so it would split the batch into smaller ones.
+bool TreeRoot::is_called_at_once() const { return batch_.empty() && batches_ < executed_ + options_.batches_ahead; }
+
 /// Combines the inputs that the announcements of all hosts carried. The result is empty if there are no such inputs, or
 /// if the data of such an operation moves in messages of its own.
 Result<CarriedBytes> TreeRoot::result_of(const Metadata& metadata, std::vector<CarriedBytes> inputs) const {
@@ -143,6 +147,9 @@ Status TreeRoot::call(Announcement announcement, const Metadata& metadata, std::
     }
     if (anything_new && (!announcement.joined.empty() || !announcement.uncounted.empty())) {
         decision.metadata = metadata;
+    }
+    if (!is_called_at_once()) {
+        inputs.clear();
     }
     Result<CarriedBytes> result = result_of(metadata, std::move(inputs));
     RUEDA_RETURN_IF_FAILED(result.status());

@@ -67,6 +67,7 @@ private:
     [[nodiscard]] std::uint64_t id_of(const TensorKey& key) const;
     [[nodiscard]] Status call(Announcement announcement, const Metadata& metadata, std::uint64_t id,
                               std::vector<CarriedBytes> inputs);
+    [[nodiscard]] bool is_called_at_once() const;
     [[nodiscard]] Result<CarriedBytes> result_of(const Metadata& metadata, std::vector<CarriedBytes> inputs) const;
     /// `kind` is `disagreed`, `impossible` or `lacks_joined`. `groups` is the result of sizes_of_groups() for
     /// `disagreed`, otherwise empty.

@@ -206,6 +206,40 @@ TEST_CASE("if one announcement carries no input, or has claims, the call carries
     }
 }
 
+TEST_CASE("carried inputs are used only if the call is decided at once") {
+    Leaders leaders({.hosts = 2, .fusion_threshold_bytes = 1000, .batches_ahead = 2});
+    give_ids(leaders, std::vector<Metadata>(6, sum_of(1)));
+    leaders.announce_everywhere(by_id(6));
+    const auto announce = [&](std::uint64_t id) {
+        for (std::uint32_t host = 0; host < 2; ++host) {
+            leaders[host].announce({by_id(id), {}, {}, {}, {}, carried_of({1})});
+        }
+    };
+    // Tensor 6, whose announcements carry no inputs, is a batch. Tensor 1 is the second and last batch that is decided
+    // ahead. All other tensors form the third batch, which waits.
+    for (std::uint64_t id = 1; id <= 5; ++id) {
+        leaders.run();
+        announce(id);
+    }
+    leaders.run();
+    std::vector<Decision> calls = leaders.decisions();
+    CHECK(ids_of(calls) == std::vector<std::uint64_t>{6, 1});
+    CHECK(calls[0].result.empty());
+    CHECK(calls[1].result == carried_of({2}));
+    constexpr std::uint64_t kOfNames = 1;  // give_ids() called all tensors in one batch
+    leaders[0].executed(kOfNames + 2);
+    leaders.run();
+    calls = leaders.decisions();
+    CHECK(ids_of(calls) == std::vector<std::uint64_t>{2, 3, 4, 5});
+    CHECK(batches_of(calls) == std::vector<int>{4});
+    for (const Decision& call : calls) {
+        CHECK(call.result.empty());
+    }
+    announce(1);
+    leaders.run();
+    CHECK(leaders.only_decision().result == carried_of({2}));
+}
+
 TEST_CASE("a carried input of the wrong size, or of several hosts, is refused") {
     Leaders leaders({.hosts = 2});
     give_ids(leaders, {sum_of(2)});
