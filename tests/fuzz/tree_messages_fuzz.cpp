@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/negotiation/tree_messages.hpp"
 #include "core/negotiation/tree_node.hpp"
@@ -55,6 +57,54 @@ void take_in(std::uint32_t host, std::uint32_t from, const TreeMessage& message)
     (void)node.pending();
 }
 
+/// Gives the message to the root of a flat tree. All hosts have called the tensor of id 1, and the other hosts have
+/// announced it again with their inputs.
+void take_in_inputs(const TreeMessage& message) {
+    Metadata metadata;
+    metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allreduce);
+    metadata.dtype = static_cast<std::uint8_t>(DType::float32);
+    metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
+    metadata.ndim = 1;
+    metadata.shape[0] = 2;
+    TreeNode root({.host = 0, .shape = {kHosts, 8}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
+    const auto deliver = [&root](std::uint32_t host, std::uint64_t number, Announcement announcement) {
+        UpMessage up;
+        up.number = number;
+        up.announcements.push_back(std::move(announcement));
+        expect(host == 0 || root.receive(host, up).is_ok());
+    };
+    const Announcement with_input{{1, "", std::nullopt}, {}, {}, {}, {}, std::vector<std::byte>(8)};
+    for (std::uint32_t host = 0; host < kHosts; ++host) {
+        const auto first = static_cast<std::int32_t>(2 * host);
+        const Announcement with_name{{0, "a", std::nullopt}, {{metadata, {{first, first + 1}}}}, {}};
+        host == 0 ? root.announce(with_name) : deliver(host, 1, with_name);
+    }
+    for (std::uint32_t host = 1; host < kHosts; ++host) {
+        expect(root.next_message(host).has_value());
+    }
+    while (root.next_decision()) {
+    }
+    root.executed(1);
+    root.announce(with_input);
+    deliver(2, 2, with_input);
+    deliver(3, 2, with_input);
+    expect(root.status().is_ok());
+    if (const auto* up = std::get_if<UpMessage>(&message)) {
+        UpMessage next = *up;
+        next.number = 2;  // so that the input need not guess the number
+        const bool accepted = root.receive(1, next).is_ok();
+        expect(accepted == root.status().is_ok());
+    } else {
+        (void)root.receive(1, message);
+    }
+    while (const auto down = root.next_message(1)) {
+        expect(parse_tree_message(encode(*down), kRanks, kHosts).is_ok());
+    }
+    while (const auto decision = root.next_decision()) {
+        expect(decision->result.empty() || decision->result.size() == decision->bytes);
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -73,5 +123,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     take_in(1, 2, message.value());
     take_in(1, 0, message.value());
     take_in(3, 2, message.value());
+    take_in_inputs(message.value());
     return 0;
 }
