@@ -131,8 +131,9 @@ struct Decision {
     /// The metadata of a call. It is present only if all ranks of some host have joined, because the ranks of that host
     /// may not know the metadata.
     std::optional<Metadata> metadata;
-    /// For a call: the result of the operation, if the announcements of all hosts carried the inputs; otherwise empty.
-    /// The ranks of such a call exchange no further data, and the call is a batch of its own.
+    /// For a call: the result of the operation, if the announcements of all hosts carried the inputs, and if the root
+    /// decided the call at once; otherwise empty. The ranks of a call with a result exchange no further data, and the
+    /// call is a batch of its own.
     std::vector<std::byte> result = {};
 };
 
