@@ -142,7 +142,7 @@ Result<Leader::Moved> Leader::turn() {
         RUEDA_RETURN_IF_FAILED(send(neighbour, now, moved));
         RUEDA_RETURN_IF_FAILED(check_life(neighbour, now));
     }
-    RUEDA_RETURN_IF_FAILED(inquire(now));
+    RUEDA_RETURN_IF_FAILED(inquire(now, moved));
     const auto is_silent = [](const Neighbour& neighbour) { return !neighbour.sending; };
     if (closed_ && std::all_of(neighbours_->begin(), neighbours_->end(), is_silent)) {
         left_.store(true, std::memory_order_release);
@@ -491,7 +491,7 @@ Status Leader::take_back_receives() {
     return inquiry_->leave();
 }
 
-Status Leader::inquire(std::int64_t now) {
+Status Leader::inquire(std::int64_t now, Moved& moved) {
     constexpr std::int64_t kInterval = 50'000'000;
     if (now < next_inquiry_ns_) {
         return {};
@@ -506,7 +506,15 @@ Status Leader::inquire(std::int64_t now) {
     Result<std::optional<StallMonitor::Finding>> finding = inquiry_->turn(
         now, {[this](std::int64_t at) { return longest_wait(at); }, [this](std::int64_t at) { return account(at); },
               [this](std::span<const std::int32_t> ranks, std::int64_t at) { return stacks_of(ranks, at); }});
-    RUEDA_RETURN_IF_FAILED(finding.status());
+    if (!finding.is_ok()) {
+        // The connection to a neighbour may have ended since this turn called receive(), which then calls lose().
+        bool is_lost = false;
+        for (Neighbour& neighbour : *neighbours_) {
+            RUEDA_RETURN_IF_FAILED(receive(neighbour, now, moved));
+            is_lost = is_lost || neighbour.lost_ns != 0;
+        }
+        return is_lost ? Status() : finding.status();
+    }
     const std::lock_guard lock(finding_mutex_);
     if (finding.value() && finding.value()->shut_down) {
         ends_job_for_ = Status(ErrorCode::aborted, finding.value()->text);

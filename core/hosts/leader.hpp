@@ -131,7 +131,7 @@ private:
     [[nodiscard]] std::string describe(std::uint32_t host) const;
     [[nodiscard]] Result<TreeMessage> parse(std::span<const std::byte> room, std::size_t bytes) const;
 
-    Status inquire(std::int64_t now);
+    Status inquire(std::int64_t now, Moved& moved);
     Status hear_deputy(const Neighbour& neighbour);
     Status lose(Neighbour& neighbour, const Status& failure, std::int64_t now);
     [[nodiscard]] double longest_wait(std::int64_t now) const;

@@ -25,9 +25,11 @@ void ring_if_sleeping(Attention& attention) {
 
 /// Wakes all threads that wait in a blocking call, because they must read the log now. If `own_background` is true,
 /// also wakes the sleeping background thread of `rank`, because no other thread of that rank will read the log. The
-/// background threads of other ranks stay asleep; the rank that starts the batch wakes them.
+/// background threads of other ranks stay asleep; the rank that starts the batch wakes them. The function is inlined,
+/// because a call costs 20 instructions in every blocking operation.
 template <class AttentionOf>
-void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_background, AttentionOf&& attention_of) {
+[[gnu::always_inline]] inline void ring_readers_of_log(std::uint32_t members, std::uint32_t rank, bool own_background,
+                                                       AttentionOf&& attention_of) {
     for (std::uint32_t member = 0; member < members; ++member) {
         auto& attention = attention_of(member);
         const base::AttentionState state = attention.state();

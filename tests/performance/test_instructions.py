@@ -30,7 +30,9 @@ TENSORS = 161
 #   mostly because they read the processor's counter twice.
 # - In "message", a rank sends to itself and receives from itself. The limit is for one of the two calls. The flight
 #   recorder takes 96 of the 5,637 instructions of a call.
-LIMITS = {"slot": 1895, "name": 2065, "asynchronous": 3400, "message": 6440}
+# - On several hosts, the leader may carry small inputs. A blocking operation on one host checks that it does not (8
+#   instructions). Another 5 are for the third value of the progress lock's word `turned_away`.
+LIMITS = {"slot": 1910, "name": 2065, "asynchronous": 3400, "message": 6440}
 # Other tests that run at the same time add some hundred instructions. Therefore the lowest count of a few runs is used.
 RUNS = 4
 

@@ -99,15 +99,24 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
             place.output = *offset;
         }
     }
-    if (view_.extent().leader_carries_inputs() && !with_metadata &&
-        carried_reduction(metadata, view_.set_size).has_value()) {
-        if (std::byte* const room = payload_room(place, entry, generation, input_bytes)) {
-            place.flags |= PlaceFlags::kCarried;
-            place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
-            std::memcpy(room, request.input, input_bytes);
-        }
+    if (view_.extent().leader_carries_inputs() && !with_metadata) [[unlikely]] {
+        let_leader_carry(place, entry, generation);
     }
     return payload != nullptr;
+}
+
+/// Copies the input to where the leader finds it, if the leader may send it to the root of the tree.
+void AnnouncementWriter::let_leader_carry(Place<Atomics>& place, const TensorEntry& entry,
+                                          std::uint64_t generation) const {
+    if (!carried_reduction(entry.request.metadata, view_.set_size)) {
+        return;
+    }
+    const std::uint64_t bytes = entry.request.bytes();
+    if (std::byte* const room = payload_room(place, entry, generation, bytes)) {
+        place.flags |= Place<Atomics>::Flags::kCarried;
+        place.payload_bytes = static_cast<std::uint32_t>(bytes);
+        std::memcpy(room, entry.request.input, bytes);
+    }
 }
 
 }  // namespace rueda::core

@@ -54,6 +54,8 @@ private:
     void write_wanted_site(const TensorEntry& entry) const;
     [[nodiscard]] std::byte* payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                                           std::uint64_t bytes) const;
+    [[gnu::noinline]] void let_leader_carry(Place<Atomics>& place, const TensorEntry& entry,
+                                            std::uint64_t generation) const;
 
     SetView view_;
 };
