@@ -44,7 +44,7 @@ Result<bool> HostLink::send_awaited(const Frame& frame, std::span<const std::byt
     RUEDA_RETURN_IF_FAILED(room.status());
     if (room.value() != nullptr) {
         write(room.value(), frame, payload);
-    } else if (const Result<bool> sent = send(frame, payload); !sent.is_ok() || !sent.value()) {
+    } else if (Result<bool> sent = send(frame, payload); !sent.is_ok() || !sent.value()) {
         return sent;
     }
     awaited_id_ = frame.id;
