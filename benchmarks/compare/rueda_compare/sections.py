@@ -282,9 +282,9 @@ def _overlap_result(outputs: Outputs) -> Result:
 
 # The label, the arguments, and the sizes of a run of `links`.
 _LINKS = (
-    ("1 Gbit/s", ("--rate", "1gbit"), ("4", "64K", "1M", "16M")),
-    ("1 Gbit/s", ("--rate", "1gbit", "--ranks", "2"), ("4", "64K", "16M")),
-    ("1 Gbit/s", ("--rate", "1gbit", "--hosts", "3"), ("4", "64K", "16M")),
+    ("1 Gbit/s", ("--rate", "1gbit"), ("4", "1K", "64K", "1M", "16M")),
+    ("1 Gbit/s", ("--rate", "1gbit", "--ranks", "2"), ("4", "1K", "64K", "16M")),
+    ("1 Gbit/s", ("--rate", "1gbit", "--hosts", "3"), ("4", "1K", "64K", "16M")),
     ("40 Gbit/s", ("--rate", "40gbit"), ("4", "64K", "1M", "16M")),
     ("100 Mbit/s, 5 ms", ("--rate", "100mbit", "--delay", "5"), ("4", "64K", "4M")),
 )
@@ -312,7 +312,8 @@ def _hosts_result(outputs: Outputs) -> Result:
                     "kind": f"{rounds[0]['hosts']} × {rounds[0]['ranks']}, {size_text(line['bytes'])}",
                     "rueda": _join(lines, "rueda"),
                     "peers": {"Open MPI": _join(lines, "mpi")},
-                    "bounds": {"link": _join(lines, "bound")},
+                    "bounds": {"link": _join(lines, "bound")}
+                    | ({"through one host": _join(lines, "by_hand")} if "by_hand" in line else {}),
                 }
             )
     return Result(rows)
