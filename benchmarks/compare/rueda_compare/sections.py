@@ -141,11 +141,12 @@ def _messages(context: Context) -> list[Command]:
 
 
 def _four_ranks(context: Context) -> list[Command]:
+    # Only Open MPI can yield while it waits. With ranks that spin, some operations of other MPIs take seconds.
     sizes = "4,64K" if context.effort.quick else "4,64,1K,4K,16K,64K,256K,1M,4M,16M"
     return _compare(
         context,
         *("--operations", "allreduce", "--sizes", sizes, "--gradients", "none", "--backward", "none"),
-        *("--peers", "rueda,openmpi,openmpi5,mpich,impi", "--ranks", "4", "--idle", "0"),
+        *("--peers", "rueda,openmpi,openmpi5", "--ranks", "4", "--idle", "0"),
         *("--seconds", context.seconds(0.1)),
     )
 
