@@ -41,8 +41,8 @@ HWY_INLINE void for_elements(std::size_t begin, std::size_t end, const Body& bod
 
 /// How far load() reads ahead: 2 KiB. The CPU's own prefetchers stop at the end of each page of 4 KiB, which probably
 /// costs most if a kernel reads few arrays. With tensors of 100 MiB, reading ahead takes 12 to 18 % off the time of SGD
-/// and LAMB (Xeon with AVX-512); 1 KiB and 4 KiB have about the same effect. Tensors in the first-level cache take up to
-/// 15 % longer with it, which is less than 0.3 µs for each tensor.
+/// and LAMB (Xeon with AVX-512); 1 KiB and 4 KiB have about the same effect. Tensors in the first-level cache take up
+/// to 15 % longer with it, which is less than 0.3 µs for each tensor.
 constexpr std::size_t kAhead = 512;
 
 /// Loads the elements of an array that the kernel reads from its beginning to its end. The address that is fetched
