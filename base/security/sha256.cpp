@@ -8,8 +8,7 @@
 namespace rueda::base {
 
 void Sha256::add_block(const std::uint8_t* block) {
-    static const bool by_instructions = has_sha256_instructions();
-    by_instructions ? add_block_by_instructions(state_, block) : add_block_portably(state_, block);
+    has_sha256_instructions() ? add_block_by_instructions(state_, block) : add_block_portably(state_, block);
 }
 
 void Sha256::add(std::string_view bytes) {

@@ -264,10 +264,13 @@ class OpenMpi(_Mpi):
         flags = open_mpi_flags(ranks)
         crowded = ("--mca", "mpi_yield_when_idle", "1") if ranks > cores() else ()
         argv = (self.tool("mpirun"), *flags, *crowded, *setting.args, str(self.program), way)
-        return [Process(argv, {**open_mpi_environment(), **setting.env})]
+        return [Process(argv, {**self.environment(), **setting.env})]
+
+    def environment(self) -> dict[str, str]:
+        return open_mpi_environment()
 
 
-class OpenMpi5(_Mpi):
+class OpenMpi5(OpenMpi):
     name = "openmpi5"
     prefix = WORK / "openmpi5"
     get_it = "get it with `compare --install openmpi5`"
@@ -278,18 +281,9 @@ class OpenMpi5(_Mpi):
         Setting("shared memory collectives", ("--mca", "coll_sm_priority", "90")),
     )
 
-    def version(self) -> str:
-        assert self.program
-        return _output(self.tool("mpirun"), "--version").partition("\n")[0].split()[-1]
-
-    def processes(self, way: str, ranks: int, setting: Setting) -> list[Process]:
+    def environment(self) -> dict[str, str]:
         # The shell's PATH may name another Open MPI, whose daemon does not work with this mpirun.
-        assert self.prefix
-        path = f"{self.prefix / 'bin'}:{os.environ['PATH']}"
-        flags = open_mpi_flags(ranks)
-        crowded = ("--mca", "mpi_yield_when_idle", "1") if ranks > cores() else ()
-        argv = (self.tool("mpirun"), *flags, *crowded, *setting.args, str(self.program), way)
-        return [Process(argv, {**open_mpi_environment(), **setting.env, "PATH": path})]
+        return {**super().environment(), "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}"}
 
 
 class Mpich(_Mpi):

@@ -112,9 +112,23 @@ _ALL_SIZES = "4,64,1K,4K,16K,64K,256K,1M,4M,16M,64M"
 _QUICK_SIZES = "64,64K,1M"
 
 
-def _compare(context: Context, *arguments: str) -> list[Command]:
+def _compare(
+    context: Context,
+    peers: str,
+    *,
+    operations: str = "none",
+    sizes: str = "",
+    gradients: str = "none",
+    backward: str = "none",
+    ranks: int = 2,
+    seconds: float = 0.1,
+    idle: str = "0",
+) -> list[Command]:
     """Returns the command. `compare` writes report.json to a folder, so the file is named by the folder."""
-    argv = [sys.executable, str(BENCHMARKS / "compare" / "compare"), "--build", str(context.build), *arguments]
+    argv = [sys.executable, str(BENCHMARKS / "compare" / "compare"), "--build", str(context.build)]
+    argv += ["--operations", operations, *(("--sizes", sizes) if sizes else ())]
+    argv += ["--gradients", gradients, "--backward", backward, "--peers", peers, "--ranks", str(ranks)]
+    argv += ["--idle", idle, "--seconds", context.seconds(seconds)]
     argv += ["--rounds", str(context.effort.rounds), "--output", "{folder}"]
     return [Command("compare", argv)]
 
@@ -122,62 +136,39 @@ def _compare(context: Context, *arguments: str) -> list[Command]:
 def _collective(operation: str) -> Callable[[Context], list[Command]]:
     def commands(context: Context) -> list[Command]:
         sizes = _QUICK_SIZES if context.effort.quick else _ALL_SIZES
-        return _compare(
-            context,
-            *("--operations", operation, "--sizes", sizes, "--gradients", "none", "--backward", "none"),
-            *("--peers", _PEERS, "--ranks", "2", "--idle", "0", "--seconds", context.seconds(0.06)),
-        )
+        return _compare(context, _PEERS, operations=operation, sizes=sizes, seconds=0.06)
 
     return commands
 
 
 def _messages(context: Context) -> list[Command]:
-    return _compare(
-        context,
-        *("--operations", "message", "--sizes", "4,64,1K" if context.effort.quick else "4,64,1K,4K,64K,1M"),
-        *("--gradients", "none", "--backward", "none", "--peers", _PEERS, "--ranks", "2", "--idle", "0"),
-        *("--seconds", context.seconds(0.1)),
-    )
+    sizes = "4,64,1K" if context.effort.quick else "4,64,1K,4K,64K,1M"
+    return _compare(context, _PEERS, operations="message", sizes=sizes)
 
 
 def _four_ranks(context: Context) -> list[Command]:
     # Only Open MPI can yield while it waits. With ranks that spin, some operations of other MPIs take seconds.
     sizes = "4,64K" if context.effort.quick else "4,64,1K,4K,16K,64K,256K,1M,4M,16M"
-    return _compare(
-        context,
-        *("--operations", "allreduce", "--sizes", sizes, "--gradients", "none", "--backward", "none"),
-        *("--peers", "rueda,openmpi,openmpi5", "--ranks", "4", "--idle", "0"),
-        *("--seconds", context.seconds(0.1)),
-    )
+    return _compare(context, "rueda,openmpi,openmpi5", operations="allreduce", sizes=sizes, ranks=4)
 
 
 _SET_PEERS = "rueda,openmpi,openmpi5,mpich,impi,gloo,horovod,bound"
 
 
+def _sets(context: Context) -> str:
+    return "recommender" if context.effort.quick else "resnet50,recommender"
+
+
 def _gradients(context: Context) -> list[Command]:
-    names = "recommender" if context.effort.quick else "resnet50,recommender"
-    return _compare(
-        context,
-        *("--operations", "none", "--gradients", names, "--backward", "none", "--peers", _SET_PEERS),
-        *("--ranks", "2", "--idle", "0", "--seconds", context.seconds(0.1)),
-    )
+    return _compare(context, _SET_PEERS, gradients=_sets(context))
 
 
 def _load(context: Context) -> list[Command]:
-    names = "recommender" if context.effort.quick else "resnet50,recommender"
-    return _compare(
-        context,
-        *("--operations", "none", "--gradients", "none", "--backward", names, "--peers", _SET_PEERS),
-        *("--ranks", "2", "--idle", "0", "--seconds", context.seconds(0.1)),
-    )
+    return _compare(context, _SET_PEERS, backward=_sets(context))
 
 
 def _standing(context: Context) -> list[Command]:
-    return _compare(
-        context,
-        *("--operations", "none", "--gradients", "none", "--backward", "none", "--ranks", "2"),
-        *("--peers", "rueda,openmpi,openmpi5,mpich,impi,horovod", "--idle", context.seconds(10)),
-    )
+    return _compare(context, "rueda,openmpi,openmpi5,mpich,impi,horovod", idle=context.seconds(10))
 
 
 def _compared(outputs: Outputs, rows: Callable[[Data, Callable[[Data], str]], list[Data]]) -> Result:
