@@ -61,14 +61,92 @@ Status Call::attach_device(Request& request) const {
     return {};
 }
 
-Status Call::run(const char* name, const Request& request, Completion& completion) const {
-    TensorEntry* const known = entry();
-    return known != nullptr ? runtime->run(*set, *known, request, completion)
-                            : runtime->run(*set, name == nullptr ? "" : name, request, completion);
+Status Call::fill(const char* name, const Arguments& arguments, Request& request) const {
+    RUEDA_ASSERT(set != nullptr && options != nullptr);
+    Status made = make_request(arguments, set->membership(), *options, request);
+    if (made.is_ok() && options->device != nullptr) [[unlikely]] {
+        made = attach_device(request);
+    }
+    if (!made.is_ok()) [[unlikely]] {
+        return naming_tensor(tensor_name(name), made);
+    }
+    note_site(request);
+    return {};
+}
+
+Status Call::start(const char* name, const Arguments& arguments, Completion& completion) const {
+    if (!has_request(name)) [[likely]] {
+        return runtime->start(*set, entry(), given_name(name), arguments, *options, completion);
+    }
+    Request request;
+    RUEDA_RETURN_IF_FAILED(fill(name, arguments, request));
+    return runtime->start(*set, entry(), given_name(name), request, completion);
+}
+
+Status Call::run(const char* name, const Arguments& arguments, Completion& completion) const {
+    if (!has_request(name)) [[likely]] {
+        return runtime->run(*set, entry(), given_name(name), arguments, *options, completion);
+    }
+    Request request;
+    RUEDA_RETURN_IF_FAILED(fill(name, arguments, request));
+    return runtime->run(*set, entry(), given_name(name), request, completion);
 }
 
 std::string_view Call::tensor_name(const char* name) const {
     return options->slot != nullptr ? std::string_view(options->slot->name) : name != nullptr ? name : "";
+}
+
+Status start(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle) {
+    Call call;
+    RUEDA_RETURN_IF_FAILED(check_given(arguments));
+    RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    auto started = call.make_handle();
+    RUEDA_RETURN_IF_FAILED(call.start(name, arguments, *started));
+    *handle = started.release();
+    return {};
+}
+
+Status run(const char* name, const Arguments& arguments, const rueda_options* given) {
+    Call call;
+    RUEDA_RETURN_IF_FAILED(check_given(arguments));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    Completion completion;
+    return call.run(name, arguments, completion);
+}
+
+Status run_for_result(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle) {
+    Call call;
+    RUEDA_RETURN_IF_FAILED(check_given(arguments));
+    RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    auto made = call.make_handle();
+    Status status = call.run(name, arguments, *made);
+    if (!made->done()) {
+        return status;  // The operation was refused, so the engine has no reference to the handle. `made` frees the
+                        // handle.
+    }
+    // From here on, `made` must not free the handle, because the engine may still hold its reference.
+    rueda_handle* const ended = made.release();
+    if (!status.is_ok()) {
+        ended->drop();
+        return status;
+    }
+    *handle = ended;
+    return {};
+}
+
+Status run_for_some_result(const char* name, const Arguments& arguments, const rueda_options* given,
+                           rueda_handle** handle) {
+    rueda_handle* made = nullptr;
+    RUEDA_RETURN_IF_FAILED(run_for_result(name, arguments, given, &made));
+    RUEDA_ASSERT(made != nullptr);
+    if (handle != nullptr) {
+        *handle = made;
+    } else {
+        made->drop();
+    }
+    return {};
 }
 
 }  // namespace rueda::core::c_interface

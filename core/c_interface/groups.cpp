@@ -26,21 +26,28 @@
 using rueda::ErrorCode;
 using rueda::Result;
 using rueda::Status;
-using rueda::core::ProcessSet;
+using rueda::collectives::Operation;
+using rueda::core::Arguments;
+using rueda::core::check_given;
 using rueda::core::Request;
 using rueda::core::SparseAllreduce;
 using rueda::core::c_interface::Call;
 using rueda::core::c_interface::called;
 using rueda::core::c_interface::check_place;
-using rueda::core::c_interface::Needed;
 using rueda::core::c_interface::start_and_wait;
 
 namespace {
 
-/// The tensors that a group reads and writes. If `out` is null, Rueda allocates the outputs.
+/// The operation of all members of a group, and the tensors that they read and write. If `out` is null, Rueda allocates
+/// the outputs.
 struct GroupTensors {
+    Operation operation;
     const rueda_tensor* in;
     const rueda_tensor* out;
+
+    [[nodiscard]] Arguments member(std::size_t i) const {
+        return {.operation = operation, .in = &in[i], .out = out != nullptr ? &out[i] : nullptr};
+    }
 };
 
 Status check_apart(const GroupTensors& tensors, std::span<const std::string> names) {
@@ -52,15 +59,12 @@ Status check_apart(const GroupTensors& tensors, std::span<const std::string> nam
                     : Status();
 }
 
-/// Starts `count` operations with one handle. The function `make` fills in the request of each operation. If `sparse`
-/// is given, the handle takes ownership of it.
-template <class Make>
-Status start_group(const char* name, std::size_t count, const Needed& needed, const GroupTensors& tensors,
-                   const rueda_options* given, rueda_handle** handle, Make&& make,
-                   std::unique_ptr<SparseAllreduce>* sparse = nullptr) {
+/// Starts `count` operations with one handle. If `sparse` is given, the handle takes ownership of it.
+Status start_group(const char* name, std::size_t count, const GroupTensors& tensors, const rueda_options* given,
+                   rueda_handle** handle, std::unique_ptr<SparseAllreduce> sparse = nullptr) {
     Call call;
     if (count > 0) {
-        RUEDA_RETURN_IF_FAILED(needed.check());
+        RUEDA_RETURN_IF_FAILED(check_given({.operation = tensors.operation, .in = tensors.in, .out = tensors.out}));
     }
     RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
     RUEDA_RETURN_IF_FAILED(call.begin(name, given));
@@ -80,7 +84,7 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
         names.push_back(rueda::core::name_of_member(name, i, count));
         RUEDA_RETURN_IF_FAILED(rueda::core::check_name(names.back().c_str()));
         requests.emplace_back().member = static_cast<std::uint32_t>(i);
-        const Status made = make(i, *call.set, *call.options, requests.back());
+        const Status made = make_request(tensors.member(i), call.set->membership(), *call.options, requests.back());
         if (!made.is_ok()) {
             return rueda::core::naming_tensor(names.back(), made);
         }
@@ -101,7 +105,8 @@ Status start_group(const char* name, std::size_t count, const Needed& needed, co
     auto started = call.make_handle(static_cast<std::uint32_t>(count));
     started->make_room(count);
     if (sparse != nullptr) {
-        started->sparse = std::move(*sparse);
+        sparse->belongs_to(name, call.set->identity().ranks);
+        started->sparse = std::move(sparse);
     }
     RUEDA_RETURN_IF_FAILED(call.runtime->start_group(*call.set, name, names, requests, *started));
     *handle = started.release();
@@ -133,12 +138,7 @@ extern "C" {
 
 int rueda_grouped_allreduce_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                   const rueda_options* options, rueda_handle** handle) {
-    return called(options, [&] {
-        return start_group(name, count, Needed(in, out), {in, out}, options, handle,
-                           [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                               return rueda::core::make_allreduce(in[i], out[i], o, request);
-                           });
-    });
+    return called(options, [&] { return start_group(name, count, {Operation::allreduce, in, out}, options, handle); });
 }
 
 int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
@@ -154,10 +154,7 @@ int rueda_grouped_allreduce(const char* name, size_t count, const rueda_tensor* 
 int rueda_grouped_allgather_async(const char* name, size_t count, const rueda_tensor* in, const rueda_options* options,
                                   rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, Needed(in), {in, nullptr}, options, handle,
-                           [&](std::size_t i, ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                               return rueda::core::make_allgather(in[i], nullptr, o, request);
-                           });
+        return start_group(name, count, {Operation::allgather, in, nullptr}, options, handle);
     });
 }
 
@@ -179,11 +176,7 @@ int rueda_grouped_allgather(const char* name, size_t count, const rueda_tensor* 
 int rueda_grouped_reducescatter_async(const char* name, size_t count, const rueda_tensor* in, const rueda_tensor* out,
                                       const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start_group(name, count, Needed(in), {in, out}, options, handle,
-                           [&](std::size_t i, ProcessSet& set, const rueda_options& o, Request& request) {
-                               return rueda::core::make_reducescatter(in[i], out != nullptr ? &out[i] : nullptr,
-                                                                      set.set_rank(), set.set_size(), o, request);
-                           });
+        return start_group(name, count, {Operation::reducescatter, in, out}, options, handle);
     });
 }
 
@@ -216,17 +209,9 @@ int rueda_sparse_allreduce_async(const char* name, const rueda_tensor* indices, 
             return {made.status().code(),
                     fmt::format("sparse allreduce '{}': {}", name != nullptr ? name : "", made.status().message())};
         }
-        const SparseAllreduce& sparse = *made.value();
-        const auto members = sparse.members();
-        return start_group(
-            name, members.size(), Needed(), {members.data(), nullptr}, options, handle,
-            [&](std::size_t i, ProcessSet& set, const rueda_options& o, Request& request) {
-                if (i == 0) {
-                    made.value()->belongs_to(name, set.identity().ranks);
-                }
-                return rueda::core::make_allgather(members[i], nullptr, o, request);
-            },
-            &made.value());
+        const auto members = made.value()->members();
+        return start_group(name, members.size(), {Operation::allgather, members.data(), nullptr}, options, handle,
+                           std::move(made).value());
     });
 }
 

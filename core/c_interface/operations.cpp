@@ -3,8 +3,6 @@
 // Operations on a whole tensor, and operations without a tensor.
 #include <cstdint>
 #include <memory>
-#include <string_view>
-#include <utility>
 
 #include "base/assert.hpp"
 #include "base/status.hpp"
@@ -19,16 +17,12 @@
 using rueda::ErrorCode;
 using rueda::Result;
 using rueda::Status;
-using rueda::core::Completion;
-using rueda::core::ProcessSet;
-using rueda::core::Request;
+using rueda::collectives::Operation;
 using rueda::core::Runtime;
-using rueda::core::c_interface::Call;
 using rueda::core::c_interface::called;
 using rueda::core::c_interface::called_wait;
 using rueda::core::c_interface::check_place;
 using rueda::core::c_interface::current_runtime;
-using rueda::core::c_interface::Needed;
 using rueda::core::c_interface::options_of_next;
 using rueda::core::c_interface::run;
 using rueda::core::c_interface::start;
@@ -60,97 +54,50 @@ extern "C" {
 
 int rueda_allreduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                           const rueda_options* options, rueda_handle** handle) {
-    return called(options, [&]() -> Status {
-        Call call;
-        RUEDA_RETURN_IF_FAILED(Needed(in, out).check());
-        RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
-        RUEDA_RETURN_IF_FAILED(call.begin(name, options));
-        if (call.is_general(name)) {
-            return start(name, Needed(in, out), options, handle,
-                         [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                             return rueda::core::make_allreduce(*in, *out, o, request);
-                         });
-        }
-        auto started = call.make_handle();
-        RUEDA_RETURN_IF_FAILED(call.runtime->start_allreduce(*call.set, call.entry(),
-                                                             call.options->slot != nullptr ? std::string_view() : name,
-                                                             *in, *out, *call.options, *started));
-        *handle = started.release();
-        return {};
+    return called(options, [&] {
+        return start(name, {.operation = Operation::allreduce, .in = in, .out = out}, options, handle);
     });
 }
 
 int rueda_allreduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, const rueda_options* options) {
-    return called_wait(options, [&]() -> Status {
-        Call call;
-        if (in == nullptr || out == nullptr) [[unlikely]] {
-            return Needed(in, out).check();
-        }
-        RUEDA_RETURN_IF_FAILED(call.begin(name, options));
-        if (call.is_general(name)) {
-            return run(name, Needed(in, out), options,
-                       [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                           return rueda::core::make_allreduce(*in, *out, o, request);
-                       });
-        }
-        Completion completion;
-        return call.runtime->run_allreduce(*call.set, call.entry(),
-                                           call.options->slot != nullptr ? std::string_view() : name, *in, *out,
-                                           *call.options, completion);
-    });
+    return called_wait(options,
+                       [&] { return run(name, {.operation = Operation::allreduce, .in = in, .out = out}, options); });
 }
 
 int rueda_broadcast_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                           const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(
-            name, Needed(in, out), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-                return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
-            });
+        return start(name, {.operation = Operation::broadcast, .in = in, .out = out, .root = root}, options, handle);
     });
 }
 
 int rueda_broadcast(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                     const rueda_options* options) {
     return called_wait(options, [&] {
-        return run(name, Needed(in, out), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_broadcast(*in, *out, root, set.identity().ranks, set.set_rank(), o, request);
-        });
+        return run(name, {.operation = Operation::broadcast, .in = in, .out = out, .root = root}, options);
     });
 }
 
 int rueda_reduce_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                        const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
-        });
+        return start(name, {.operation = Operation::reduce, .in = in, .out = out, .root = root}, options, handle);
     });
 }
 
 int rueda_reduce(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options) {
     return called_wait(options, [&] {
-        return run(name, Needed(in), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_reduce(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
-        });
+        return run(name, {.operation = Operation::reduce, .in = in, .out = out, .root = root}, options);
     });
 }
 
 int rueda_barrier_async(const rueda_options* options, rueda_handle** handle) {
-    return called(options, [&] {
-        return start("", Needed(), options, handle, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-            return rueda::core::make_barrier(o, request);
-        });
-    });
+    return called(options, [&] { return start("", {.operation = Operation::barrier}, options, handle); });
 }
 
 int rueda_barrier(const rueda_options* options) {
-    return called_wait(options, [&] {
-        return run("", Needed(), options, [](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-            return rueda::core::make_barrier(o, request);
-        });
-    });
+    return called_wait(options, [&] { return run("", {.operation = Operation::barrier}, options); });
 }
 
 int rueda_join_async(int32_t average, rueda_handle** handle) { return start_join(average, options_of_next(), handle); }

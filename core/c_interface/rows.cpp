@@ -8,29 +8,19 @@
 #include "core/c_interface/call.hpp"
 #include "core/c_interface/guarded.hpp"
 #include "core/operations/requests.hpp"
-#include "core/process_set/process_set.hpp"
 #include "rueda/rueda.h"
 
 using rueda::ErrorCode;
 using rueda::Status;
-using rueda::core::ProcessSet;
-using rueda::core::Request;
+using rueda::collectives::Operation;
 using rueda::core::c_interface::called;
 using rueda::core::c_interface::called_wait;
-using rueda::core::c_interface::Needed;
 using rueda::core::c_interface::run;
 using rueda::core::c_interface::run_for_result;
 using rueda::core::c_interface::run_for_some_result;
 using rueda::core::c_interface::start;
 
 namespace {
-
-Status no_place_for_result(const char* function) {
-    return rueda::failure(ErrorCode::invalid_argument,
-                          "the output and the handle of {} are both NULL, but there is a result on this rank: give "
-                          "one of them",
-                          function);
-}
 
 Status check_output_given(const rueda_tensor* out) {
     return out != nullptr ? Status()
@@ -45,31 +35,19 @@ extern "C" {
 
 int rueda_allgather_async(const char* name, const rueda_tensor* in, const rueda_options* options,
                           rueda_handle** handle) {
-    return called(options, [&] {
-        return start(name, Needed(in), options, handle,
-                     [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                         return rueda::core::make_allgather(*in, nullptr, o, request);
-                     });
-    });
+    return called(options, [&] { return start(name, {.operation = Operation::allgather, .in = in}, options, handle); });
 }
 
 int rueda_allgather(const char* name, const rueda_tensor* in, const rueda_options* options, rueda_handle** handle) {
-    return called_wait(options, [&] {
-        return run_for_result(name, Needed(in), options, handle,
-                              [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                                  return rueda::core::make_allgather(*in, nullptr, o, request);
-                              });
-    });
+    return called_wait(
+        options, [&] { return run_for_result(name, {.operation = Operation::allgather, .in = in}, options, handle); });
 }
 
 int rueda_allgather_into_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                                const rueda_options* options, rueda_handle** handle) {
     return called(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return start(name, Needed(in), options, handle,
-                     [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-                         return rueda::core::make_allgather(*in, out, o, request);
-                     });
+        return start(name, {.operation = Operation::allgather, .in = in, .out = out}, options, handle);
     });
 }
 
@@ -77,18 +55,14 @@ int rueda_allgather_into(const char* name, const rueda_tensor* in, const rueda_t
                          const rueda_options* options) {
     return called_wait(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return run(name, Needed(in), options, [&](ProcessSet& /*set*/, const rueda_options& o, Request& request) {
-            return rueda::core::make_allgather(*in, out, o, request);
-        });
+        return run(name, {.operation = Operation::allgather, .in = in, .out = out}, options);
     });
 }
 
 int rueda_reducescatter_async(const char* name, const rueda_tensor* in, const rueda_tensor* out,
                               const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_reducescatter(*in, out, set.set_rank(), set.set_size(), o, request);
-        });
+        return start(name, {.operation = Operation::reducescatter, .in = in, .out = out}, options, handle);
     });
 }
 
@@ -100,18 +74,15 @@ int rueda_reducescatter(const char* name, const rueda_tensor* in, const rueda_te
                     "the output of rueda_reducescatter is NULL, and there is no handle to hold one: give the output's "
                     "memory, or call rueda_reducescatter_async"};
         }
-        return run(name, Needed(in), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_reducescatter(*in, out, set.set_rank(), set.set_size(), o, request);
-        });
+        return run(name, {.operation = Operation::reducescatter, .in = in, .out = out}, options);
     });
 }
 
 int rueda_alltoall_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                          const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
-        });
+        return start(name, {.operation = Operation::alltoall, .in = in, .splits = splits, .split_count = split_count},
+                     options, handle);
     });
 }
 
@@ -119,9 +90,8 @@ int rueda_alltoall(const char* name, const rueda_tensor* in, const int64_t* spli
                    const rueda_options* options, rueda_handle** handle) {
     return called_wait(options, [&] {
         return run_for_result(
-            name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-                return rueda::core::make_alltoall(*in, splits, split_count, nullptr, set.set_size(), o, request);
-            });
+            name, {.operation = Operation::alltoall, .in = in, .splits = splits, .split_count = split_count}, options,
+            handle);
     });
 }
 
@@ -129,9 +99,10 @@ int rueda_alltoall_into_async(const char* name, const rueda_tensor* in, const ru
                               size_t split_count, const rueda_options* options, rueda_handle** handle) {
     return called(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
-        });
+        return start(
+            name,
+            {.operation = Operation::alltoall, .in = in, .out = out, .splits = splits, .split_count = split_count},
+            options, handle);
     });
 }
 
@@ -139,43 +110,41 @@ int rueda_alltoall_into(const char* name, const rueda_tensor* in, const rueda_te
                         size_t split_count, const rueda_options* options) {
     return called_wait(options, [&]() -> Status {
         RUEDA_RETURN_IF_FAILED(check_output_given(out));
-        return run(name, Needed(in), options, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_alltoall(*in, splits, split_count, out, set.set_size(), o, request);
-        });
+        return run(
+            name,
+            {.operation = Operation::alltoall, .in = in, .out = out, .splits = splits, .split_count = split_count},
+            options);
     });
 }
 
 int rueda_gather_async(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                        const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_gather(*in, out, root, set.identity().ranks, set.set_rank(), o, request);
-        });
+        return start(name, {.operation = Operation::gather, .in = in, .out = out, .root = root}, options, handle);
     });
 }
 
 int rueda_gather(const char* name, const rueda_tensor* in, const rueda_tensor* out, int root,
                  const rueda_options* options, rueda_handle** handle) {
     return called_wait(options, [&] {
-        return run_for_some_result(name, Needed(in), options, handle,
-                                   [&](ProcessSet& set, const rueda_options& o, Request& request) -> Status {
-                                       RUEDA_RETURN_IF_FAILED(rueda::core::make_gather(
-                                           *in, out, root, set.identity().ranks, set.set_rank(), o, request));
-                                       const bool has_result = set.set_rank() == request.metadata.root;
-                                       return has_result && out == nullptr && handle == nullptr
-                                                  ? no_place_for_result("rueda_gather")
-                                                  : Status();
-                                   });
+        return run_for_some_result(
+            name,
+            {.operation = Operation::gather, .in = in, .out = out, .root = root, .keeps_result = handle != nullptr},
+            options, handle);
     });
 }
 
 int rueda_scatter_async(const char* name, const rueda_tensor* in, const int64_t* splits, size_t split_count,
                         const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
     return called(options, [&] {
-        return start(name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-            return rueda::core::make_scatter(*in, splits, split_count, out, root, set.identity().ranks, set.set_rank(),
-                                             o, request);
-        });
+        return start(name,
+                     {.operation = Operation::scatter,
+                      .in = in,
+                      .out = out,
+                      .root = root,
+                      .splits = splits,
+                      .split_count = split_count},
+                     options, handle);
     });
 }
 
@@ -183,13 +152,19 @@ int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* split
                   const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
     return called_wait(options, [&]() -> Status {
         if (out == nullptr && handle == nullptr) {
-            return no_place_for_result("rueda_scatter");
+            return {
+                ErrorCode::invalid_argument,
+                "the output and the handle of rueda_scatter are both NULL, but there is a result on this rank: give "
+                "one of them"};
         }
-        return run_for_some_result(
-            name, Needed(in), options, handle, [&](ProcessSet& set, const rueda_options& o, Request& request) {
-                return rueda::core::make_scatter(*in, splits, split_count, out, root, set.identity().ranks,
-                                                 set.set_rank(), o, request);
-            });
+        return run_for_some_result(name,
+                                   {.operation = Operation::scatter,
+                                    .in = in,
+                                    .out = out,
+                                    .root = root,
+                                    .splits = splits,
+                                    .split_count = split_count},
+                                   options, handle);
     });
 }
 

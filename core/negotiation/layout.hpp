@@ -123,6 +123,9 @@ struct alignas(base::kCacheLine) Place {
         /// The announcement contains the whole input for the leader (NegotiationMemory::payload). The other members
         /// must not use it: without a result from the root, they read the input as if this flag was not set.
         kCarried = 128,
+        /// The rank has equally many rows for each member. Then NegotiationMemory::splits is neither written nor read,
+        /// so fewer cache lines move. Only for an announcement in a slot.
+        kEvenSplits = 256,
     };
 
     /// 1 + the generation of the last announcement in this place. A generation is the number of a use of the slot.
@@ -601,7 +604,7 @@ public:
     }
     /// The splits of an alltoall or a scatter: one number per member. The rank writes them before it counts its
     /// announcement, and all members read them after they have read the call. Even and odd generations have different
-    /// arrays.
+    /// arrays. Nobody reads them if the announcement has the flag kEvenSplits.
     [[nodiscard]] std::int64_t* splits(std::uint32_t slot, std::uint32_t rank, std::uint64_t generation) const {
         return at<std::int64_t>(offsets_.splits,
                                 place_index(slot, rank, generation) * splits_row_bytes(extent_) / sizeof(std::int64_t));

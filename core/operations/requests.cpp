@@ -359,31 +359,70 @@ Status take_other_output(Operation operation, const rueda_tensor& in, const rued
     return {};
 }
 
+Status no_place_for_result() {
+    return {ErrorCode::invalid_argument,
+            "the output and the handle of rueda_gather are both NULL, but there is a result on this rank: give one of "
+            "them"};
+}
+
+bool repeats_reduction(const Metadata& last, const rueda_options& options) {
+    // take_reduction() copies the bits, so the bits are compared. A NaN equals a NaN with the same bits.
+    const auto same_bits = [](double a, double b) {
+        return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+    };
+    return options.reduce_op == last.reduce_op && same_bits(options.prescale, last.prescale) &&
+           same_bits(options.postscale, last.postscale);
+}
+
+/// Whether the dtype and the extents from `first` on are those of the last operation.
+bool repeats_extents(const Metadata& last, const rueda_tensor& tensor, int first) {
+    if (tensor.dtype != last.dtype || tensor.ndim != last.ndim || (tensor.ndim > 0 && tensor.shape == nullptr)) {
+        return false;
+    }
+    for (int i = first; i < last.ndim; ++i) {
+        if (tensor.shape[i] != last.shape[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool repeats_whole_tensors(const Request& last, const rueda_tensor& in, const rueda_tensor& out) {
+    const auto same_tensor = [&](const rueda_tensor& tensor, const void* data) {
+        return tensor.data == data && repeats_extents(last.metadata, tensor, 0);
+    };
+    return same_tensor(in, last.input) && (&in == &out ? last.input == last.output : same_tensor(out, last.output));
+}
+
+/// Whether both tensors have the memory and the row shape of the last operation, and these numbers of rows.
+bool repeats_rows(const Request& last, const rueda_tensor& in, std::int64_t in_rows, const rueda_tensor& out,
+                  std::int64_t out_rows) {
+    return last.metadata.ndim > 0 && in.data == last.input && out.data == last.output &&
+           repeats_extents(last.metadata, in, 1) && repeats_extents(last.metadata, out, 1) && in.shape[0] == in_rows &&
+           out.shape[0] == out_rows;
+}
+
+/// Whether take_splits_or_even() would fill in the same splits again.
+bool repeats_splits(const Request& last, const Arguments& arguments) {
+    const rueda_tensor& in = *arguments.in;
+    if (in.ndim < 1 || in.shape == nullptr) {
+        return false;
+    }
+    if (arguments.splits != nullptr) {
+        return in.shape[0] >= last.first_dimension &&
+               std::equal(last.splits.begin(), last.splits.end(), arguments.splits,
+                          arguments.splits + arguments.split_count);
+    }
+    const std::int64_t even = last.splits.front();
+    return in.shape[0] == last.first_dimension &&
+           std::all_of(last.splits.begin(), last.splits.end(), [even](std::int64_t split) { return split == even; });
+}
+
 }  // namespace
 
 Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options, Request& request) {
     RUEDA_RETURN_IF_FAILED(take_reduction(options, request.metadata));
     return make_same_shape(Operation::allreduce, in, out, options, /*reads_input=*/true, request);
-}
-
-bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
-                       const rueda_options& options) {
-    const Metadata& metadata = last.metadata;
-    const auto same_tensor = [&](const rueda_tensor& tensor, const void* data) {
-        return tensor.data == data && tensor.dtype == metadata.dtype && tensor.ndim == metadata.ndim &&
-               (tensor.ndim == 0 || tensor.shape != nullptr) &&
-               std::equal(tensor.shape, tensor.shape + tensor.ndim, metadata.shape);
-    };
-    // make_allreduce() copies the bits, so the bits are compared. A NaN equals a NaN with the same bits.
-    const auto same_bits = [](double a, double b) {
-        return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
-    };
-    return last.output != nullptr && !is_on_device(metadata) &&
-           metadata.operation == static_cast<std::uint8_t>(Operation::allreduce) &&
-           options.process_set == metadata.process_set && options.reduce_op == metadata.reduce_op &&
-           options.compression == last.asked_compression && same_bits(options.prescale, metadata.prescale) &&
-           same_bits(options.postscale, metadata.postscale) && same_tensor(in, last.input) &&
-           (&in == &out || same_tensor(out, last.output)) && (&in != &out || last.input == last.output);
 }
 
 Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root, std::span<const int> ranks, int rank,
@@ -518,6 +557,81 @@ Status make_barrier(const rueda_options& options, Request& request) {
     request.metadata.process_set = options.process_set;
     note_refusal(request);
     return {};
+}
+
+Status check_given(const Arguments& arguments) {
+    const bool needs_output =
+        arguments.operation == Operation::allreduce || arguments.operation == Operation::broadcast;
+    if (arguments.operation == Operation::barrier ||
+        (arguments.in != nullptr && (arguments.out != nullptr || !needs_output))) [[likely]] {
+        return {};
+    }
+    return failure(ErrorCode::invalid_argument, "the {} tensor is NULL; expected a pointer to a rueda_tensor",
+                   arguments.in == nullptr ? "input" : "output");
+}
+
+Status make_request(const Arguments& arguments, const Membership& set, const rueda_options& options, Request& request) {
+    const auto& [operation, in, out, root, splits, split_count, keeps_result] = arguments;
+    const int size = static_cast<int>(set.ranks.size());
+    switch (operation) {
+        case Operation::allreduce:
+            return make_allreduce(*in, *out, options, request);
+        case Operation::broadcast:
+            return make_broadcast(*in, *out, root, set.ranks, set.rank, options, request);
+        case Operation::reduce:
+            return make_reduce(*in, out, root, set.ranks, set.rank, options, request);
+        case Operation::allgather:
+            return make_allgather(*in, out, options, request);
+        case Operation::reducescatter:
+            return make_reducescatter(*in, out, set.rank, size, options, request);
+        case Operation::alltoall:
+            return make_alltoall(*in, splits, split_count, out, size, options, request);
+        case Operation::gather:
+            RUEDA_RETURN_IF_FAILED(make_gather(*in, out, root, set.ranks, set.rank, options, request));
+            return keeps_result || out != nullptr || request.metadata.root != set.rank ? Status()
+                                                                                       : no_place_for_result();
+        case Operation::scatter:
+            return make_scatter(*in, splits, split_count, out, root, set.ranks, set.rank, options, request);
+        case Operation::barrier:
+            return make_barrier(options, request);
+        case Operation::join:
+        case Operation::group:
+            break;
+    }
+    return failure(ErrorCode::internal, "{} has no request of one tensor", name_of(operation));
+}
+
+bool repeats(const Request& last, const Arguments& arguments, const Membership& set, const rueda_options& options) {
+    const Metadata& metadata = last.metadata;
+    if (metadata.operation != static_cast<std::uint8_t>(arguments.operation) || arguments.out == nullptr ||
+        last.output == nullptr || last.is_refused || last.member != 0 || metadata.device != RUEDA_CPU ||
+        options.device != nullptr || options.process_set != metadata.process_set ||
+        options.compression != last.asked_compression) {
+        return false;
+    }
+    const rueda_tensor& in = *arguments.in;
+    const rueda_tensor& out = *arguments.out;
+    switch (arguments.operation) {
+        case Operation::allreduce:
+            return repeats_reduction(metadata, options) && repeats_whole_tensors(last, in, out);
+        case Operation::broadcast:
+            return metadata.root_is_foreign == 0 &&
+                   set.ranks[static_cast<std::size_t>(metadata.root)] == arguments.root &&
+                   repeats_whole_tensors(last, in, out);
+        case Operation::allgather:
+            return repeats_rows(last, in, last.first_dimension, out, last.output_rows.value_or(-1));
+        case Operation::reducescatter:
+            return repeats_reduction(metadata, options) &&
+                   repeats_rows(last, in, last.first_dimension, out,
+                                collectives::rows_of_member(last.first_dimension, static_cast<std::uint32_t>(set.rank),
+                                                            static_cast<std::uint32_t>(set.ranks.size()))
+                                    .count);
+        case Operation::alltoall:
+            return repeats_splits(last, arguments) &&
+                   repeats_rows(last, in, in.ndim > 0 ? in.shape[0] : 0, out, last.output_rows.value_or(-1));
+        default:
+            return false;
+    }
 }
 
 /// The maximum size of a struct of options, in bytes. No future version will have a larger struct.

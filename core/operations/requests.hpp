@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "collectives/operation.hpp"
 #include "core/pending/tensor_table.hpp"
 #include "rueda/rueda.h"
 
@@ -22,10 +23,6 @@ namespace rueda::core {
 // large and this code is on the fast path.
 [[nodiscard]] Status make_allreduce(const rueda_tensor& in, const rueda_tensor& out, const rueda_options& options,
                                     Request& request);
-/// Whether make_allreduce() would make the same request as `last` from these arguments. `last` may come from any of the
-/// functions make_…(). If the result is true, the arguments need no further check.
-[[nodiscard]] bool repeats_allreduce(const Request& last, const rueda_tensor& in, const rueda_tensor& out,
-                                     const rueda_options& options);
 /// `root` is a rank of the job. `ranks` are the members of the process set, by their numbers in the job, in ascending
 /// order. `rank` is this rank's number in the set.
 [[nodiscard]] Status make_broadcast(const rueda_tensor& in, const rueda_tensor& out, int root,
@@ -68,6 +65,36 @@ struct MessageShape {
                                                  bool may_be_anybody, std::span<const int> ranks,
                                                  const rueda_options& options);
 [[nodiscard]] Status make_barrier(const rueda_options& options, Request& request);
+
+/// The arguments of a call of an operation on one tensor, or of a barrier.
+struct Arguments {
+    collectives::Operation operation = collectives::Operation::barrier;
+    const rueda_tensor* in = nullptr;
+    const rueda_tensor* out = nullptr;  ///< null if Rueda allocates the output
+    int root = 0;                       ///< a rank of the job
+    const std::int64_t* splits = nullptr;
+    std::size_t split_count = 0;
+    /// False if the call returns no handle, so that a result which Rueda allocates would be lost. Only a gather needs
+    /// this, because only its root has a result.
+    bool keeps_result = true;
+};
+/// The process set of a call: the ranks of the job that are its members, in ascending order, and this rank's number in
+/// the set.
+struct Membership {
+    std::span<const int> ranks;
+    int rank = 0;
+};
+/// Whether the caller gave the tensors that the operation requires. make_request() and repeats() need them.
+[[nodiscard]] Status check_given(const Arguments& arguments);
+/// Calls the function make_…() of the operation.
+[[nodiscard]] Status make_request(const Arguments& arguments, const Membership& set, const rueda_options& options,
+                                  Request& request);
+/// Returns true only if make_request() would make the same request as `last` from these arguments, so that they need no
+/// further check. `last` may come from any of the functions make_…(). Returns false for some requests that are the
+/// same: those of tensors on a device, of outputs that Rueda allocates, and of operations with a result only on the
+/// root.
+[[nodiscard]] bool repeats(const Request& last, const Arguments& arguments, const Membership& set,
+                           const rueda_options& options);
 
 /// Adds the name of the tensor to an error of one of the functions above. If the operation has no name, `name` is
 /// empty.

@@ -18,6 +18,7 @@
 #include "collectives/host/arena/arena.hpp"
 #include "core/diagnostics/pending_end.hpp"
 #include "core/diagnostics/stall_report.hpp"
+#include "core/operations/requests.hpp"
 #include "core/pending/completion.hpp"
 #include "core/pending/set_identity.hpp"
 #include "core/process_set/announcing/announcer.hpp"
@@ -74,21 +75,25 @@ public:
         hosts_.explain_failures_with(std::move(explain));
     }
 
-    /// Announces a tensor. An empty `name` means an operation without a name. If this function fails, the operation was
-    /// not started. The error is DuplicateName, or ResourceExhausted if there is no memory, or the reason why no
-    /// operation can be started any more. `completion` gets every later result.
+    /// This rank and the other members, for make_request().
+    [[nodiscard]] Membership membership() const { return {identity_.ranks, set_rank()}; }
+
+    /// Announces a tensor. `known` is the table's entry of the name; if it is null, the function looks up `name`. An
+    /// empty `name` then means an operation without a name. If this function fails, the operation was not started. The
+    /// error is DuplicateName, or ResourceExhausted if there is no memory, or the reason why no operation can be
+    /// started any more. `completion` gets every later result.
+    Status submit(TensorEntry* known, std::string_view name, const Request& request, Completion& completion,
+                  Urgency urgency) {
+        return announcer_.submit(known, name, request, completion, urgency);
+    }
     Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
-        return announcer_.submit(name, request, completion, urgency);
+        return submit(nullptr, name, request, completion, urgency);
     }
-    /// Announces a tensor like the other submit(). `entry` is the table's entry of the name.
-    Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
-        return announcer_.submit(entry, request, completion, urgency);
-    }
-    /// Starts an allreduce from the caller's arguments. The arguments are checked only if they differ from those of the
-    /// last operation with `entry`. If `entry` is null, the function looks up `name`, which must not be empty.
-    Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
-                            const rueda_options& options, Completion& completion, Urgency urgency) {
-        return announcer_.submit_allreduce(entry, name, in, out, options, completion, urgency);
+    /// Announces a tensor from the caller's arguments. The arguments are checked only if they differ from those of the
+    /// last operation of the name. If `known` is null, `name` must not be empty. The error can also be InvalidArgument.
+    Status submit(TensorEntry* known, std::string_view name, const Arguments& arguments, const rueda_options& options,
+                  Completion& completion, Urgency urgency) {
+        return announcer_.submit(known, name, arguments, options, completion, urgency);
     }
     /// Starts all operations of a group, or none. name_of_member() must have made `names` from `group`. There must be
     /// at least one name.

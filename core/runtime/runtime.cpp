@@ -342,32 +342,19 @@ Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_
     return completion.device_end()->make_wait({stream.index, stream.stream});
 }
 
-Status Runtime::start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion) {
+Status Runtime::start(ProcessSet& set, TensorEntry* known, std::string_view name, const Request& request,
+                      Completion& completion) {
     expect_launches(completion, {&request, 1});
-    RUEDA_RETURN_IF_FAILED(set.submit(name, request, completion, Urgency::background));
+    RUEDA_RETURN_IF_FAILED(set.submit(known, name, request, completion, Urgency::background));
     engine_.attend();
     return {};
 }
 
-Status Runtime::start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion) {
-    expect_launches(completion, {&request, 1});
-    RUEDA_RETURN_IF_FAILED(set.submit(entry, request, completion, Urgency::background));
+Status Runtime::start(ProcessSet& set, TensorEntry* known, std::string_view name, const Arguments& arguments,
+                      const rueda_options& options, Completion& completion) {
+    RUEDA_RETURN_IF_FAILED(set.submit(known, name, arguments, options, completion, Urgency::background));
     engine_.attend();
     return {};
-}
-
-Status Runtime::start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
-                                const rueda_tensor& out, const rueda_options& options, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set.submit_allreduce(entry, name, in, out, options, completion, Urgency::background));
-    engine_.attend();
-    return {};
-}
-
-Status Runtime::run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
-                              const rueda_tensor& out, const rueda_options& options, Completion& completion) {
-    return engine_.run(
-        set, [&](Urgency urgency) { return set.submit_allreduce(entry, name, in, out, options, completion, urgency); },
-        completion);
 }
 
 Status Runtime::start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
@@ -378,16 +365,18 @@ Status Runtime::start_group(ProcessSet& set, std::string_view group, std::span<c
     return {};
 }
 
-Status Runtime::run(ProcessSet& set, std::string_view name, const Request& request, Completion& completion) {
+Status Runtime::run(ProcessSet& set, TensorEntry* known, std::string_view name, const Request& request,
+                    Completion& completion) {
     expect_launches(completion, {&request, 1});
     return engine_.run(
-        set, [&](Urgency urgency) { return set.submit(name, request, completion, urgency); }, completion);
+        set, [&](Urgency urgency) { return set.submit(known, name, request, completion, urgency); }, completion);
 }
 
-Status Runtime::run(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion) {
-    expect_launches(completion, {&request, 1});
+Status Runtime::run(ProcessSet& set, TensorEntry* known, std::string_view name, const Arguments& arguments,
+                    const rueda_options& options, Completion& completion) {
     return engine_.run(
-        set, [&](Urgency urgency) { return set.submit(entry, request, completion, urgency); }, completion);
+        set, [&](Urgency urgency) { return set.submit(known, name, arguments, options, completion, urgency); },
+        completion);
 }
 
 Status Runtime::start_join(Completion& completion, bool counted, const char* source_file, std::int32_t source_line) {

@@ -77,21 +77,20 @@ public:
     [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
     [[nodiscard]] CallbackThread& callbacks() { return callbacks_; }
 
-    /// Starts an operation of one of this rank's sets. `completion` must exist until it is done. An empty `name` means
-    /// an operation without a name.
-    Status start(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
-    Status start(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion);
+    /// Starts an operation of one of this rank's sets; see ProcessSet::submit(). `completion` must exist until it is
+    /// done.
+    Status start(ProcessSet& set, TensorEntry* known, std::string_view name, const Request& request,
+                 Completion& completion);
+    Status start(ProcessSet& set, TensorEntry* known, std::string_view name, const Arguments& arguments,
+                 const rueda_options& options, Completion& completion);
     /// See ProcessSet::submit_group().
     Status start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,
                        std::span<const Request> requests, Completion& completion);
-    /// See ProcessSet::submit_allreduce(). If `entry` is null, the function looks up `name`, which must not be empty.
-    Status start_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
-                           const rueda_tensor& out, const rueda_options& options, Completion& completion);
-    Status run_allreduce(ProcessSet& set, TensorEntry* entry, std::string_view name, const rueda_tensor& in,
-                         const rueda_tensor& out, const rueda_options& options, Completion& completion);
-    /// Starts an operation and waits for it.
-    Status run(ProcessSet& set, std::string_view name, const Request& request, Completion& completion);
-    Status run(ProcessSet& set, TensorEntry& entry, const Request& request, Completion& completion);
+    /// Like start(), but waits for the operation.
+    Status run(ProcessSet& set, TensorEntry* known, std::string_view name, const Request& request,
+               Completion& completion);
+    Status run(ProcessSet& set, TensorEntry* known, std::string_view name, const Arguments& arguments,
+               const rueda_options& options, Completion& completion);
     Status wait(const Completion& completion, double timeout_seconds) {
         return engine_.wait(completion, timeout_seconds);
     }

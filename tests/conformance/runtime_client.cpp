@@ -11,6 +11,7 @@
 namespace rueda::tests {
 namespace {
 
+using collectives::Operation;
 using core::Completion;
 using core::Request;
 
@@ -126,14 +127,23 @@ int RuntimeClient::job_rank_of(int root) const {
     return known ? set_->identity().ranks[static_cast<std::size_t>(root)] : root;
 }
 
-template <class Make>
-Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, Make&& make) {
+Status RuntimeClient::submit(Form form, const std::string& name, const core::Arguments& arguments,
+                             const rueda_options& options, Completion& completion) {
+    if (!name.empty()) {
+        return form == Form::blocks ? runtime_->run(*set_, nullptr, name, arguments, options, completion)
+                                    : runtime_->start(*set_, nullptr, name, arguments, options, completion);
+    }
     Request request;
-    RUEDA_RETURN_IF_FAILED(make(request));
+    RUEDA_RETURN_IF_FAILED(core::make_request(arguments, set_->membership(), options, request));
+    return form == Form::blocks ? runtime_->run(*set_, nullptr, name, request, completion)
+                                : runtime_->start(*set_, nullptr, name, request, completion);
+}
+
+Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, const core::Arguments& arguments,
+                                           const rueda_options& options) {
     RUEDA_RETURN_IF_FAILED(core::check_name(name.c_str()));
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
-    Status status = form == Form::blocks ? runtime_->run(*set_, name, request, pending->completion())
-                                         : runtime_->start(*set_, name, request, pending->completion());
+    Status status = submit(form, name, arguments, options, pending->completion());
     if (!status.is_ok() || form == Form::blocks) {
         // the runtime will not complete `pending`: the operation was refused, or the blocking call has ended it
         pending->take_as_ended();
@@ -144,64 +154,79 @@ Result<PendingPointer> RuntimeClient::call(Form form, const std::string& name, M
 
 Result<PendingPointer> RuntimeClient::call_allreduce(Form form, const std::string& name, const Tensor& in,
                                                      const Tensor& out, const Reduce& reduce) {
-    return call(form, name, [&](Request& request) {
-        return core::make_allreduce(c_tensor(in), c_tensor(out), c_options(reduce), request);
-    });
+    const rueda_tensor input = c_tensor(in);
+    const rueda_tensor output = c_tensor(out);
+    return call(form, name, {.operation = Operation::allreduce, .in = &input, .out = &output}, c_options(reduce));
 }
 
 Result<PendingPointer> RuntimeClient::call_broadcast(Form form, const std::string& name, const Tensor& tensor,
                                                      int root) {
     const rueda_tensor c = c_tensor(tensor);
-    return call(form, name, [&](Request& request) {
-        return core::make_broadcast(c, c, job_rank_of(root), set_->identity().ranks, rank(), default_options(),
-                                    request);
-    });
+    return call(form, name, {.operation = Operation::broadcast, .in = &c, .out = &c, .root = job_rank_of(root)},
+                default_options());
 }
 
 Result<PendingPointer> RuntimeClient::call_allgather(Form form, const std::string& name, const Tensor& in,
                                                      const Tensor* out) {
-    return call(form, name, [&, output = Output(out)](Request& request) {
-        return core::make_allgather(c_tensor(in), output.pointer(), default_options(), request);
-    });
+    const rueda_tensor input = c_tensor(in);
+    const Output output(out);
+    return call(form, name, {.operation = Operation::allgather, .in = &input, .out = output.pointer()},
+                default_options());
 }
 
 Result<PendingPointer> RuntimeClient::call_reducescatter(Form form, const std::string& name, const Tensor& in,
                                                          const Tensor* out, const Reduce& reduce) {
-    return call(form, name, [&, output = Output(out)](Request& request) {
-        return core::make_reducescatter(c_tensor(in), output.pointer(), rank(), size(), c_options(reduce), request);
-    });
+    const rueda_tensor input = c_tensor(in);
+    const Output output(out);
+    return call(form, name, {.operation = Operation::reducescatter, .in = &input, .out = output.pointer()},
+                c_options(reduce));
 }
 
 Result<PendingPointer> RuntimeClient::call_alltoall(Form form, const std::string& name, const Tensor& in,
                                                     const Splits& splits, const Tensor* out) {
-    return call(form, name, [&, output = Output(out), given = GivenSplits(splits)](Request& request) {
-        return core::make_alltoall(c_tensor(in), given.pointer, given.count, output.pointer(), size(),
-                                   default_options(), request);
-    });
+    const rueda_tensor input = c_tensor(in);
+    const Output output(out);
+    const GivenSplits given(splits);
+    return call(form, name,
+                {.operation = Operation::alltoall,
+                 .in = &input,
+                 .out = output.pointer(),
+                 .splits = given.pointer,
+                 .split_count = given.count},
+                default_options());
 }
 
 Result<PendingPointer> RuntimeClient::call_gather(Form form, const std::string& name, const Tensor& in,
                                                   const Tensor* out, int root) {
-    return call(form, name, [&, output = Output(out)](Request& request) {
-        return core::make_gather(c_tensor(in), output.pointer(), job_rank_of(root), set_->identity().ranks, rank(),
-                                 default_options(), request);
-    });
+    const rueda_tensor input = c_tensor(in);
+    const Output output(out);
+    return call(form, name,
+                {.operation = Operation::gather, .in = &input, .out = output.pointer(), .root = job_rank_of(root)},
+                default_options());
 }
 
 Result<PendingPointer> RuntimeClient::call_scatter(Form form, const std::string& name, const Tensor& in,
                                                    const Splits& splits, const Tensor* out, int root) {
-    return call(form, name, [&, output = Output(out), given = GivenSplits(splits)](Request& request) {
-        return core::make_scatter(c_tensor(in), given.pointer, given.count, output.pointer(), job_rank_of(root),
-                                  set_->identity().ranks, rank(), default_options(), request);
-    });
+    const rueda_tensor input = c_tensor(in);
+    const Output output(out);
+    const GivenSplits given(splits);
+    return call(form, name,
+                {.operation = Operation::scatter,
+                 .in = &input,
+                 .out = output.pointer(),
+                 .root = job_rank_of(root),
+                 .splits = given.pointer,
+                 .split_count = given.count},
+                default_options());
 }
 
 Result<PendingPointer> RuntimeClient::call_reduce(Form form, const std::string& name, const Tensor& in,
                                                   const Tensor& out, int root, const Reduce& reduce) {
-    return call(form, name, [&, output = Output(rank() == root ? &out : nullptr)](Request& request) {
-        return core::make_reduce(c_tensor(in), output.pointer(), job_rank_of(root), set_->identity().ranks, rank(),
-                                 c_options(reduce), request);
-    });
+    const rueda_tensor input = c_tensor(in);
+    const Output output(rank() == root ? &out : nullptr);
+    return call(form, name,
+                {.operation = Operation::reduce, .in = &input, .out = output.pointer(), .root = job_rank_of(root)},
+                c_options(reduce));
 }
 
 template <class Make>
@@ -281,7 +306,7 @@ Status RuntimeClient::barrier() {
     Request request;
     RUEDA_RETURN_IF_FAILED(core::make_barrier(default_options(), request));
     Completion completion;
-    return runtime_->run(*set_, "", request, completion);
+    return runtime_->run(*set_, nullptr, "", request, completion);
 }
 
 Result<void*> RuntimeClient::allocate(std::size_t bytes) { return runtime_->allocate(bytes); }

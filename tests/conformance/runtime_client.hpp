@@ -68,8 +68,12 @@ private:
     [[nodiscard]] int job_rank_of(int root) const;
     template <class Make>
     Result<PendingPointer> start_members(const std::string& name, const std::vector<Tensor>& tensors, Make&& make);
-    template <class Make>
-    Result<PendingPointer> call(Form form, const std::string& name, Make&& make);
+    Result<PendingPointer> call(Form form, const std::string& name, const core::Arguments& arguments,
+                                const rueda_options& options);
+    /// Starts or runs the operation as the C interface does it: from a request if there is no name, otherwise from the
+    /// arguments.
+    Status submit(Form form, const std::string& name, const core::Arguments& arguments, const rueda_options& options,
+                  core::Completion& completion);
     Result<PendingPointer> start_message(bool sends, const Tensor& tensor, int peer, std::int32_t tag);
 
     std::shared_ptr<core::Runtime> runtime_;

@@ -38,10 +38,17 @@ public:
     [[nodiscard]] core::Runtime& runtime() { return *runtime_; }
     Status allreduce(const std::string& name) {
         core::Completion completion;
-        return runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion);
+        const rueda_tensor tensor = this->tensor();
+        return runtime_->run(runtime_->world(), nullptr, name,
+                             {.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor}, options_,
+                             completion);
     }
     void start(const std::string& name, core::Completion& completion) {
-        runtime_->start_allreduce(runtime_->world(), nullptr, name, tensor(), tensor(), options_, completion)
+        const rueda_tensor tensor = this->tensor();
+        runtime_
+            ->start(runtime_->world(), nullptr, name,
+                    {.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor}, options_,
+                    completion)
             .throw_if_failed();
     }
     /// Waits until all ranks have entered this phase.

@@ -14,16 +14,6 @@ namespace rueda::core {
 using collectives::has_variable_rows;
 using collectives::Operation;
 
-namespace {
-
-/// Resident inputs up to this size are sent with their announcement. Larger resident tensors are combined in place:
-/// each rank combines a share of the tensor. This saves time, because fewer cache lines move between the cores. But
-/// each rank must wait for the shares of the other ranks. Only for larger tensors, the method saves more time than the
-/// wait costs.
-constexpr std::uint64_t kResidentPayloadBytes = 8192;
-
-}  // namespace
-
 void AnnouncementWriter::write_wanted_site(const TensorEntry& entry) const {
     view_.memory.site(entry.slot, view_.rank, entry.generation)
         .write(site_text(entry.request.source_file, entry.request.source_line));
@@ -73,23 +63,18 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
         place.input = request.device != nullptr ? request.device->place : 0;
         return false;  // The input is in device memory, so the CPU cannot send it with the announcement.
     }
-    // The search for resident memory takes time. Inputs up to kResidentPayloadBytes are sent with the announcement in
-    // any case. So the search is done only for larger inputs.
-    const auto is_resident = [&] {
-        return (!contributes || view_.arena.resident_offset(request.input, input_bytes).has_value()) &&
-               view_.arena.resident_offset(request.output, input_bytes).has_value();
-    };
+    // An input that fits into the buffer travels with the announcement, also if it is in resident memory. Combining
+    // resident tensors in place moves fewer cache lines, but each rank then waits a second time, for the shares of the
+    // others. In sets of two ranks, this wait costs more than the lines up to 24 KiB, and as much as them at 32 KiB.
     std::byte* const payload =
-        view_.extent().inputs_travel() && (input_bytes <= kResidentPayloadBytes || !is_resident())
-            ? payload_room(place, entry, generation, input_bytes)
-            : nullptr;
+        view_.extent().inputs_travel() ? payload_room(place, entry, generation, input_bytes) : nullptr;
     if (payload != nullptr && contributes) {
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
         if (input_bytes > 0) {
             std::memcpy(payload, request.input, input_bytes);
         }
-    } else {
+    } else if (payload == nullptr) {
         if (const auto offset = view_.arena.resident_offset(request.input, input_bytes); offset && contributes) {
             place.flags |= PlaceFlags::kResidentInput;
             place.input = *offset;

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "core/pending/tensor_table.hpp"
 #include "core/process_set/common/set_view.hpp"
@@ -31,6 +33,16 @@ public:
     void fill_splits(std::int64_t* splits, const Request& request) const {
         if (!request.splits.empty() && view_.extent().has_splits()) [[unlikely]] {
             std::copy(request.splits.begin(), request.splits.end(), splits);
+        }
+    }
+    /// Like fill_splits(), for an announcement in the slot of `entry`. If all splits are equal, only sets a flag. Call
+    /// this after fill().
+    void fill_splits(Place<Atomics>& place, const TensorEntry& entry) const {
+        const std::vector<std::int64_t>& splits = entry.request.splits;
+        if (std::adjacent_find(splits.begin(), splits.end(), std::not_equal_to<>()) == splits.end()) {
+            place.flags |= splits.empty() ? 0U : static_cast<std::uint32_t>(Place<Atomics>::kEvenSplits);
+        } else {
+            fill_splits(view_.memory.splits(entry.slot, view_.rank, entry.generation), entry.request);
         }
     }
     /// If call sites are recorded, writes the source line of the call. Call this before the stamp is written. The

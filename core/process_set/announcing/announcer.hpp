@@ -17,6 +17,7 @@
 #include "core/negotiation/calling.hpp"
 #include "core/negotiation/log.hpp"
 #include "core/negotiation/registrar.hpp"
+#include "core/operations/requests.hpp"
 #include "core/pending/completion.hpp"
 #include "core/pending/tensor_table.hpp"
 #include "core/process_set/announcing/announcement_writer.hpp"
@@ -61,10 +62,10 @@ public:
     Announcer(const base::Config& config, const SetView& view, Caller caller, const Parts& parts);
 
     // The following functions are for callers. ProcessSet has functions with the same names, which have comments.
-    Status submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency);
-    Status submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency);
-    Status submit_allreduce(TensorEntry* entry, std::string_view name, const rueda_tensor& in, const rueda_tensor& out,
-                            const rueda_options& options, Completion& completion, Urgency urgency);
+    Status submit(TensorEntry* known, std::string_view name, const Request& request, Completion& completion,
+                  Urgency urgency);
+    Status submit(TensorEntry* known, std::string_view name, const Arguments& arguments, const rueda_options& options,
+                  Completion& completion, Urgency urgency);
     TensorEntry& pin(std::string_view name);
     void unpin(TensorEntry& entry);
     void announce_shutdown();

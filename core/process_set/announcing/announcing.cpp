@@ -13,22 +13,25 @@
 
 namespace rueda::core {
 
-Status Announcer::submit(std::string_view name, const Request& request, Completion& completion, Urgency urgency) {
+Status Announcer::submit(TensorEntry* known, std::string_view name, const Request& request, Completion& completion,
+                         Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        if (Status open = check_open(name); !open.is_ok()) [[unlikely]] {
+        const bool is_unnamed = known == nullptr && name.empty();
+        const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
+        if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
             // This rank made a call that the other ranks, which have shut down, did not make. The error names this
             // call.
-            return name.empty() && open.code() == ErrorCode::aborted && !failed_.has_value()
+            return is_unnamed && open.code() == ErrorCode::aborted && !failed_.has_value()
                        ? failure(open.code(), "{}: {}", describe_unnamed(unnamed_calls_ + unnamed_waiting_.size() + 1),
                                  open.message())
                        : open;
         }
-        if (name.empty()) {
+        if (is_unnamed) {
             announce_unnamed(request, completion, urgency);
             return {};
         }
-        TensorEntry& entry = table_.entry(name);
+        TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
         RUEDA_RETURN_IF_FAILED(check_free(entry));
         ask_for(entry, request);
         start(entry, completion, urgency);
@@ -36,38 +39,27 @@ Status Announcer::submit(std::string_view name, const Request& request, Completi
     });
 }
 
-Status Announcer::submit(TensorEntry& entry, const Request& request, Completion& completion, Urgency urgency) {
+Status Announcer::submit(TensorEntry* known, std::string_view name, const Arguments& arguments,
+                         const rueda_options& options, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        RUEDA_RETURN_IF_FAILED(check_open(entry.name));
-        RUEDA_RETURN_IF_FAILED(check_free(entry));
-        ask_for(entry, request);
-        start(entry, completion, urgency);
-        return {};
-    });
-}
-
-Status Announcer::submit_allreduce(TensorEntry* known, std::string_view name, const rueda_tensor& in,
-                                   const rueda_tensor& out, const rueda_options& options, Completion& completion,
-                                   Urgency urgency) {
-    const std::lock_guard lock(enqueue_mutex_);
-    return all_or_nothing([&]() -> Status {
+        const Membership set{view_.identity.ranks, static_cast<int>(view_.set_rank)};
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
             // If an argument of the operation is wrong, every rank must report this, even if the job has ended.
             // Otherwise only the first rank would report the mistake, and the other ranks would only report that the
-            // job has ended. Operations other than allreduce check their arguments before submit().
+            // job has ended.
             Request request;
-            const Status made = make_allreduce(in, out, options, request);
+            const Status made = make_request(arguments, set, options, request);
             return made.is_ok() ? open : naming_tensor(shown, made);
         }
         TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
         prefetch(entry);
         const bool is_pending = entry.pending.load(std::memory_order_acquire);
-        if (is_pending || !repeats_allreduce(entry.request, in, out, options)) {
+        if (is_pending || !repeats(entry.request, arguments, set, options)) {
             RUEDA_RETURN_IF_FAILED(check_free(entry));
             Request request;
-            if (Status made = make_allreduce(in, out, options, request); !made.is_ok()) {
+            if (Status made = make_request(arguments, set, options, request); !made.is_ok()) {
                 table_.forget_if_unused(entry);
                 return naming_tensor(shown, made);
             }
@@ -205,7 +197,7 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     ++entry.generation;
     Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
     const bool travels = writer_.fill(place, entry, entry.generation, changed);
-    writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);
+    writer_.fill_splits(place, entry);
     writer_.write_site(entry);
     if (travels && !changed && direct_.may_begin(entry, urgency)) {
         direct_.announce(entry, place, urgency);  // finish_at_once() records it
@@ -271,7 +263,7 @@ void Announcer::start_unnamed(const Request& request, Completion& completion, Ur
     ends_.count_one();
     Place<Atomics>& place = memory_.place(entry.slot, view_.rank, entry.generation);
     static_cast<void>(writer_.fill(place, entry, entry.generation, /*with_metadata=*/true));
-    writer_.fill_splits(memory_.splits(entry.slot, view_.rank, entry.generation), entry.request);
+    writer_.fill_splits(place, entry);
     writer_.write_site(entry);
     begin_arrival(memory_, view_.rank, entry.slot);
     AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_release);

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/process_set/batches/announced.hpp"
 
+#include <algorithm>
+
 #include "collectives/rows.hpp"
 #include "core/negotiation/call_sites.hpp"
 #include "core/negotiation/foreign.hpp"
@@ -61,34 +63,47 @@ Status Announced::locate(const TensorEntry& entry, std::uint32_t slot, std::uint
     return {};
 }
 
+/// Reads how many rows `member` has for each member. Returns false if these are not the splits of `rows` rows.
+bool Announced::read_splits_of(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member, std::int64_t rows,
+                               std::span<std::int64_t> splits) const {
+    const bool is_own = member == view_.rank;
+    if (!is_own && (copy_once(view_.memory.place(slot, member, entry.generation).flags) &
+                    Place<base::StdAtomics>::kEvenSplits) != 0) {
+        const auto members = static_cast<std::int64_t>(splits.size());
+        std::fill(splits.begin(), splits.end(), rows / members);
+        return rows % members == 0;
+    }
+    // This rank's own splits come from the request. If this rank read the copy of the splits in the arena, the
+    // copy's cache lines would leave the caches of the other cores.
+    const std::int64_t* announced =
+        is_own ? entry.request.splits.data() : view_.memory.splits(slot, member, entry.generation);
+    std::int64_t left = rows;
+    for (std::size_t to = 0; to < splits.size(); ++to) {
+        splits[to] = copy_once(announced[to]);
+        if (splits[to] < 0 || splits[to] > left) {
+            return false;
+        }
+        left -= splits[to];
+    }
+    return left == 0;
+}
+
 Result<std::int64_t> Announced::read_splits(TensorEntry& entry, std::uint32_t slot, std::span<const Location> of,
                                             std::vector<std::int64_t>& splits) const {
-    splits.clear();
+    const std::size_t members = view_.extent().members;
     std::vector<std::int64_t>& received = entry.completion->received_splits;
-    received.clear();
+    splits.resize(members * members);
+    received.resize(members);
     std::int64_t rows = 0;
-    for (std::uint32_t member = 0; member < view_.extent().members; ++member) {
-        // This rank's own splits come from the request. If this rank read the copy of the splits in the arena, the
-        // copy's cache lines would leave the caches of the other cores.
-        const std::int64_t* announced =
-            member == view_.rank ? entry.request.splits.data() : view_.memory.splits(slot, member, entry.generation);
-        std::int64_t left = of[member].first_dimension;
-        for (std::uint32_t to = 0; to < view_.extent().members; ++to) {
-            const std::int64_t split = copy_once(announced[to]);
-            if (split < 0 || split > left) {
-                left = -1;
-                break;
-            }
-            left -= split;
-            splits.push_back(split);
-        }
-        if (left != 0) {
+    for (std::uint32_t member = 0; member < members; ++member) {
+        const auto of_member = std::span(splits).subspan(member * members, members);
+        if (!read_splits_of(entry, slot, member, of[member].first_dimension, of_member)) {
             return failure(ErrorCode::internal,
                            "tensor '{}': rank {} announced splits that are not those of its {} rows", entry.name,
                            view_.job_rank_of(member), of[member].first_dimension);
         }
-        received.push_back(splits[std::size_t{member} * view_.extent().members + view_.rank]);
-        if (__builtin_add_overflow(rows, received.back(), &rows)) {
+        received[member] = of_member[view_.rank];
+        if (__builtin_add_overflow(rows, received[member], &rows)) {
             return failure(ErrorCode::resource_exhausted, "tensor '{}': the received first dimensions overflow",
                            entry.name);
         }

@@ -46,6 +46,9 @@ public:
     [[nodiscard]] std::string called_from(std::uint32_t slot, std::uint64_t generation) const;
 
 private:
+    [[nodiscard]] bool read_splits_of(const TensorEntry& entry, std::uint32_t slot, std::uint32_t member,
+                                      std::int64_t rows, std::span<std::int64_t> splits) const;
+
     SetView view_;
 };
 

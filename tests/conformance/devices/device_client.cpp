@@ -302,8 +302,8 @@ Result<PendingPointer> DeviceClient::call(Form form, const std::string& name, st
         request.device = status.is_ok() ? std::move(use).value() : nullptr;
     }
     if (status.is_ok()) {
-        status = form == Form::blocks ? runtime.run(*set_, name, request, pending->completion())
-                                      : runtime.start(*set_, name, request, pending->completion());
+        status = form == Form::blocks ? runtime.run(*set_, nullptr, name, request, pending->completion())
+                                      : runtime.start(*set_, nullptr, name, request, pending->completion());
     }
     if (has_ended_job(runtime, status)) {
         pending->keep_memory_for_ever();

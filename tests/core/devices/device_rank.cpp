@@ -150,7 +150,7 @@ Status DeviceRank::start_in(core::ProcessSet& set, const std::string& name, cons
         RUEDA_RETURN_IF_FAILED(use.status());
         request.device = core::with_memory_of(std::move(use).value(), request);
     }
-    return runtime_->start(set, name, request, completion);
+    return runtime_->start(set, nullptr, name, request, completion);
 }
 
 void DeviceRank::run(const std::string& name, const rueda_options& options, const Make& make) {
@@ -179,7 +179,9 @@ Status DeviceRank::allreduce_on_cpu(const std::string& name, std::span<float> va
     rueda_options options = RUEDA_OPTIONS_INIT;
     options.reduce_op = RUEDA_SUM;
     core::Completion completion;
-    return runtime_->run_allreduce(runtime_->world(), nullptr, name, tensor.c(), tensor.c(), options, completion);
+    return runtime_->run(runtime_->world(), nullptr, name,
+                         {.operation = collectives::Operation::allreduce, .in = &tensor.c(), .out = &tensor.c()},
+                         options, completion);
 }
 
 void DeviceRank::connect_and_hold(int device, float* data) {

@@ -136,14 +136,14 @@ TEST_CASE("operations of two threads of a rank have different numbers", "[thread
             float value = 1;
             const std::int64_t elements = 1;
             const rueda_tensor tensor{&value, &elements, 1, static_cast<std::int32_t>(DType::float32)};
+            const Arguments arguments{.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor};
             const rueda_options options = RUEDA_OPTIONS_INIT;
             for (std::uint64_t call = 0; call < kCalls; ++call) {
                 Completion completion;
                 Runtime& runtime = rank.runtime();
                 auto& world = runtime.world();
-                const Status called =
-                    blocks ? runtime.run_allreduce(world, nullptr, name, tensor, tensor, options, completion)
-                           : runtime.start_allreduce(world, nullptr, name, tensor, tensor, options, completion);
+                const Status called = blocks ? runtime.run(world, nullptr, name, arguments, options, completion)
+                                             : runtime.start(world, nullptr, name, arguments, options, completion);
                 RUEDA_RANK_CHECK(called.is_ok());
                 RUEDA_RANK_CHECK(blocks || runtime.wait(completion, -1).is_ok());
             }

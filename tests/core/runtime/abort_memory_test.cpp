@@ -51,7 +51,7 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
     core::Runtime& runtime = client.runtime();
     for (std::size_t i = 0; i < completions.size(); ++i) {
         const std::string name = i == 0 ? "" : fmt::format("the gradient of the weights of layer {}", i);
-        expect_ok(runtime.start(runtime.world(), name, sum_of(&values[i]), completions[i]), "a start");
+        expect_ok(runtime.start(runtime.world(), nullptr, name, sum_of(&values[i]), completions[i]), "a start");
     }
     std::vector<Status> ends(completions.size());
     std::atomic<std::uint32_t> waiting{0};
@@ -79,7 +79,7 @@ void abort_without_memory(RankContext& context, RuntimeClient& client, std::uint
     }
     float value = 0;
     Completion later;
-    expect_aborted(runtime.start(runtime.world(), "later", sum_of(&value), later));
+    expect_aborted(runtime.start(runtime.world(), nullptr, "later", sum_of(&value), later));
     {
         const FailingAllocation failing(successes);
         try {
@@ -116,38 +116,38 @@ TEST_CASE("an abort is reported while no thread has memory", "[threads]") {
     std::atomic<int> about_to_wait{0};
     std::atomic<int> ended{0};
     std::atomic<bool> memory_is_back{false};
-    check_passed(run_clients(2, test_config(),
-                             [&](RankContext&, RuntimeClient& client) {
-                                 core::Runtime& runtime = client.runtime();
-                                 float value = 1;
-                                 Completion completion;
-                                 const std::string name =
-                                     fmt::format("the gradient that only rank {} has", client.rank());
-                                 expect_ok(runtime.start(runtime.world(), name, sum_of(&value), completion), "a start");
-                                 about_to_wait.fetch_add(1);
-                                 while (about_to_wait.load() < 2) {  // the test harness allocates memory
-                                     std::this_thread::yield();
-                                 }
-                                 std::optional<ExhaustedMemory> exhausted;
-                                 if (client.rank() == 1) {
-                                     exhausted.emplace();
-                                     client.runtime().control().abort.raise(ErrorCode::aborted, kReason);
-                                 }
-                                 const Status end = runtime.wait(completion, -1);
-                                 ended.fetch_add(1);
-                                 if (client.rank() == 1) {
-                                     while (ended.load() < 2) {
-                                         std::this_thread::yield();
-                                     }
-                                     exhausted.reset();
-                                     memory_is_back.store(true);
-                                 }
-                                 while (!memory_is_back.load()) {  // the rest of this function needs memory
-                                     std::this_thread::yield();
-                                 }
-                                 expect_aborted(end);
-                             },
-                             {.deadline = std::chrono::seconds(20)}));
+    check_passed(
+        run_clients(2, test_config(),
+                    [&](RankContext&, RuntimeClient& client) {
+                        core::Runtime& runtime = client.runtime();
+                        float value = 1;
+                        Completion completion;
+                        const std::string name = fmt::format("the gradient that only rank {} has", client.rank());
+                        expect_ok(runtime.start(runtime.world(), nullptr, name, sum_of(&value), completion), "a start");
+                        about_to_wait.fetch_add(1);
+                        while (about_to_wait.load() < 2) {  // the test harness allocates memory
+                            std::this_thread::yield();
+                        }
+                        std::optional<ExhaustedMemory> exhausted;
+                        if (client.rank() == 1) {
+                            exhausted.emplace();
+                            client.runtime().control().abort.raise(ErrorCode::aborted, kReason);
+                        }
+                        const Status end = runtime.wait(completion, -1);
+                        ended.fetch_add(1);
+                        if (client.rank() == 1) {
+                            while (ended.load() < 2) {
+                                std::this_thread::yield();
+                            }
+                            exhausted.reset();
+                            memory_is_back.store(true);
+                        }
+                        while (!memory_is_back.load()) {  // the rest of this function needs memory
+                            std::this_thread::yield();
+                        }
+                        expect_aborted(end);
+                    },
+                    {.deadline = std::chrono::seconds(20)}));
 }
 
 }  // namespace

@@ -89,8 +89,9 @@ TEST_CASE("every callback is called once, as threads", "[threads]") {
                 const std::int64_t extent = 1;
                 const rueda_tensor tensor{&values[static_cast<std::size_t>(i)], &extent, 1, RUEDA_FLOAT32};
                 const rueda_options options = RUEDA_OPTIONS_INIT;
-                expect_ok(runtime.start_allreduce(runtime.world(), nullptr, "a" + std::to_string(i), tensor, tensor,
-                                                  options, operation),
+                expect_ok(runtime.start(runtime.world(), nullptr, "a" + std::to_string(i),
+                                        {.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor},
+                                        options, operation),
                           "start");
                 if (i % 3 == 0) {
                     expect_ok(runtime.wait(operation, -1), "wait");

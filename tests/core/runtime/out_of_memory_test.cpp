@@ -57,7 +57,7 @@ void named(RankContext&, RuntimeClient& client) {
             Completion completion;
             const std::string name = name_of(i);
             const std::uint64_t failures = start_at_last(
-                [&] { return client.runtime().start(client.runtime().world(), name, request, completion); });
+                [&] { return client.runtime().start(client.runtime().world(), nullptr, name, request, completion); });
             RUEDA_RANK_CHECK((failures > 0) == (round == 0));
             expect_ok(client.runtime().wait(completion, -1), "the operation");
             RUEDA_RANK_EQUAL(value, static_cast<float>(1 + 2 * i));
@@ -78,8 +78,9 @@ void unnamed(RankContext& context, RuntimeClient& client) {
         value = static_cast<float>(&value - values.data() + client.rank());
         const core::Request request = allreduce_of(&value, 1);
         completions.push_back(std::make_unique<Completion>());
-        failures += start_at_last(
-            [&] { return client.runtime().start(client.runtime().world(), "", request, *completions.back()); });
+        failures += start_at_last([&] {
+            return client.runtime().start(client.runtime().world(), nullptr, "", request, *completions.back());
+        });
     }
     context.phase("waiting");
     RUEDA_RANK_CHECK(client.rank() == 1 || failures > 0);
@@ -109,8 +110,9 @@ void unnamed_alltoall(RankContext& context, RuntimeClient& client) {
         core::Request request;
         expect_ok(core::make_alltoall(in, nullptr, 0, &out, 2, options, request), "a request");
         completions.push_back(std::make_unique<Completion>());
-        failures += start_at_last(
-            [&] { return client.runtime().start(client.runtime().world(), "", request, *completions.back()); });
+        failures += start_at_last([&] {
+            return client.runtime().start(client.runtime().world(), nullptr, "", request, *completions.back());
+        });
     }
     context.phase("waiting");
     RUEDA_RANK_CHECK(failures >= 64);  // each of the 64 unnamed slots had at least one failed start

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
 
 #include "core/negotiation/impossible.hpp"
 #include "rueda/rueda.hpp"
@@ -191,7 +193,10 @@ Made made_with(std::int32_t compression, std::int32_t dtype, std::int32_t op = R
     if (made.status.is_ok()) {
         for (const std::int32_t next : {RUEDA_COMPRESSION_NONE, RUEDA_COMPRESSION_FP16, RUEDA_COMPRESSION_BF16}) {
             options.compression = next;
-            CHECK(repeats_allreduce(made.request, tensor, tensor, options) == (next == compression));
+            const Arguments arguments{.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor};
+            // A request that all ranks will refuse is made and checked anew each time.
+            CHECK(repeats(made.request, arguments, {std::array{0, 1}, 0}, options) ==
+                  (next == compression && !made.request.is_refused));
         }
     }
     return made;
@@ -295,6 +300,123 @@ TEST_CASE("compression of other operations is announced and then refused", "[thr
         CHECK(request.is_refused);
         CHECK(request.metadata.compression == RUEDA_COMPRESSION_FP16);
     }
+}
+
+using collectives::Operation;
+
+/// Arguments that random numbers choose from a few values each, so that two draws are often equal.
+class RandomCall {
+public:
+    RandomCall(std::mt19937& random, Operation operation) {
+        const auto one_of = [&](auto... values) {
+            const std::array all{values...};
+            return all[random() % all.size()];
+        };
+        static std::array<std::byte, 1024> memory{};
+        const auto draw = [&](rueda_tensor& tensor, std::array<std::int64_t, 2>& shape) {
+            shape = {one_of(2, 2, 2, 4), one_of(3, 3, 3, 1)};
+            tensor = {memory.data() + one_of(0, 0, 0, 256, 512), shape.data(), one_of(2, 2, 2, 1, 0),
+                      one_of(RUEDA_FLOAT32, RUEDA_FLOAT32, RUEDA_INT32)};
+        };
+        draw(in_, in_shape_);
+        draw(out_, out_shape_);
+        if (random() % 2 == 0 && operation != Operation::allreduce && operation != Operation::broadcast) {
+            // an output that fits, because random ones rarely do
+            out_ = in_;
+            out_.shape = out_shape_.data();
+            out_.data = memory.data() + 768;
+            out_shape_ = in_shape_;
+            out_shape_[0] = operation == Operation::reducescatter ? in_shape_[0] / 2 : out_shape_[0];
+        }
+        const bool is_in_place = operation != Operation::reducescatter && random() % 2 == 0;
+        arguments = {.operation = operation,
+                     .in = &in_,
+                     .out = is_in_place ? &in_ : &out_,
+                     .root = one_of(4, 7, 5),
+                     .splits = one_of(false, true) ? splits_.data() : nullptr,
+                     .split_count = 2};
+        splits_ = {one_of(1, 1, 0), one_of(1, 1, 3)};
+        options.reduce_op = one_of(RUEDA_SUM, RUEDA_SUM, RUEDA_MAX);
+        options.prescale = one_of(1.0, 1.0, 0.5);
+        options.postscale = one_of(1.0, 1.0, -0.0, 0.0);
+        options.process_set = one_of(0, 0, 1);
+        options.compression = one_of(RUEDA_COMPRESSION_NONE, RUEDA_COMPRESSION_NONE, RUEDA_COMPRESSION_FP16);
+    }
+    RandomCall(const RandomCall&) = delete;
+    RandomCall& operator=(const RandomCall&) = delete;
+
+    Arguments arguments;
+    rueda_options options = RUEDA_OPTIONS_INIT;
+
+private:
+    std::array<std::int64_t, 2> in_shape_{};
+    std::array<std::int64_t, 2> out_shape_{};
+    std::array<std::int64_t, 2> splits_{};
+    rueda_tensor in_{};
+    rueda_tensor out_{};
+};
+
+bool are_equal(const Request& a, const Request& b) {
+    return std::memcmp(&a.metadata, &b.metadata, sizeof(Metadata)) == 0 && a.input == b.input && a.output == b.output &&
+           a.count == b.count && a.first_dimension == b.first_dimension && a.splits == b.splits &&
+           a.output_rows == b.output_rows && a.asked_compression == b.asked_compression && a.is_refused == b.is_refused;
+}
+
+TEST_CASE("arguments repeat a request only if they would make it again", "[threads]") {
+    std::mt19937 random(36);
+    constexpr std::array kRanks{4, 7};
+    for (const Operation operation : {Operation::allreduce, Operation::broadcast, Operation::allgather,
+                                      Operation::reducescatter, Operation::alltoall, Operation::gather}) {
+        INFO(name_of(operation));
+        int repeated = 0;
+        for (int draw = 0; draw < 20'000; ++draw) {
+            const Membership set{kRanks, static_cast<int>(random() % 2)};
+            const RandomCall first(random, operation);
+            const RandomCall second(random, operation);
+            Request last;
+            if (!make_request(first.arguments, set, first.options, last).is_ok()) {
+                continue;
+            }
+            Request next;
+            const bool is_same =
+                make_request(second.arguments, set, second.options, next).is_ok() && are_equal(last, next);
+            const bool may_repeat = operation != Operation::gather && !last.is_refused;
+            REQUIRE(repeats(last, second.arguments, set, second.options) == (is_same && may_repeat));
+            repeated += is_same && may_repeat ? 1 : 0;
+            Request made_again;
+            REQUIRE(make_request(first.arguments, set, first.options, made_again).is_ok());
+            REQUIRE(are_equal(last, made_again));
+            REQUIRE(repeats(last, first.arguments, set, first.options) == may_repeat);
+        }
+        CHECK((repeated > 20 || operation == Operation::gather));
+    }
+}
+
+TEST_CASE("a request of another kind is not repeated", "[threads]") {
+    std::array<float, 4> values{};
+    const std::int64_t extent = 4;
+    const rueda_tensor tensor{values.data(), &extent, 1, RUEDA_FLOAT32};
+    constexpr std::array kRanks{0, 1};
+    const Membership set{kRanks, 0};
+    const Arguments arguments{.operation = Operation::allreduce, .in = &tensor, .out = &tensor};
+    rueda_options options = RUEDA_OPTIONS_INIT;
+    Request made;
+    REQUIRE(make_request(arguments, set, options, made).is_ok());
+    CHECK(repeats(made, arguments, set, options));
+    CHECK_FALSE(repeats(Request(), arguments, set, options));
+    Request of_group = made;
+    of_group.member = 1;
+    CHECK_FALSE(repeats(of_group, arguments, set, options));
+    Request on_device = made;
+    on_device.metadata.device = RUEDA_CUDA;
+    CHECK_FALSE(repeats(on_device, arguments, set, options));
+    const rueda_device_stream device{RUEDA_CPU, 0, nullptr};
+    options.device = &device;
+    CHECK_FALSE(repeats(made, arguments, set, options));
+    const Arguments allocated{.operation = Operation::allgather, .in = &tensor};
+    Request gathered;
+    REQUIRE(make_request(allocated, set, RUEDA_OPTIONS_INIT, gathered).is_ok());
+    CHECK_FALSE(repeats(gathered, allocated, set, RUEDA_OPTIONS_INIT));
 }
 
 }  // namespace

@@ -136,8 +136,9 @@ TEST_CASE("a rank that has joined stands in for a name that the other announces"
           "rank 5 is in join(), and can start nothing before all ranks have joined");
     CHECK_FALSE(joining.join.turn());
     Pending own;
-    REQUIRE(staying.announcer.submit("weights", own.allreduce().entry.request, own.completion, Urgency::background)
-                .is_ok());
+    REQUIRE(
+        staying.announcer.submit(nullptr, "weights", own.allreduce().entry.request, own.completion, Urgency::background)
+            .is_ok());
     CHECK(joining.join.turn());
     CHECK_FALSE(joining.join.turn());
     CHECK(joining.pending == 2);  // the join and the operation

@@ -67,7 +67,10 @@ void reduce_in_background(core::Runtime& runtime, const std::string& name) {
     rueda_options options = RUEDA_OPTIONS_INIT;
     options.reduce_op = RUEDA_SUM;
     core::Completion completion;
-    runtime.start_allreduce(runtime.world(), nullptr, name, tensor, tensor, options, completion).throw_if_failed();
+    runtime
+        .start(runtime.world(), nullptr, name,
+               {.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor}, options, completion)
+        .throw_if_failed();
     while (!completion.done()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

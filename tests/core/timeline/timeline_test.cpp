@@ -51,7 +51,8 @@ public:
         const rueda_options options = RUEDA_OPTIONS_INIT;
         Completion completion;
         runtime()
-            .run_allreduce(runtime().world(), nullptr, "large", tensor, tensor, options, completion)
+            .run(runtime().world(), nullptr, "large",
+                 {.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor}, options, completion)
             .throw_if_failed();
     }
     /// A send of 400 kB to another rank, or a receive from it.
