@@ -163,6 +163,12 @@ TEST_CASE("an alltoall with splits that are not those of its rows", "[faults]") 
     // The sum of these splits overflows, and the overflowed sum is the right number of rows.
     constexpr std::int64_t kMost = 0x7FFF'FFFF'FFFF'FFFF;
     check_lie(size, Kind::alltoall, rows, {rows, bytes, with(kMost, rows - kMost)}, wrong);
+    check_lie(size, Kind::alltoall, rows,
+              {rows + 1,
+               bytes + static_cast<std::uint32_t>(kRowBytes),
+               {},
+               Place::kDirect | Place::kPayload | Place::kEvenSplits},
+              fmt::format(" announced splits that are not those of its {} rows", rows + 1));
     check_lie(size, Kind::alltoall, rows, {rows, 80, with(rows, 0)},
               fmt::format(" announced a payload of 80 bytes for {}", bytes));
 }

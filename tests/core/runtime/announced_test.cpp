@@ -138,6 +138,33 @@ TEST_CASE("splits are those of the rows that were announced", "[threads]") {
     }
 }
 
+TEST_CASE("equal splits are computed from the rows, and need no table", "[threads]") {
+    const TwoMembers set;
+    Pending own(1, 3);
+    Pending other(1, 6);
+    own.alltoall(std::array<std::int64_t, 2>{1, 2});
+    other.alltoall(std::array<std::int64_t, 2>{3, 3});
+    std::fill_n(set.memory().splits(own.entry.slot, 1, 1), 2, -1);
+    set.announce(0, own.entry);
+    set.announce(1, other.entry);
+    const Announced announced(set.view(0));
+    const auto read = [&](std::vector<std::int64_t>& splits) {
+        std::array<collectives::Location, 2> of;
+        REQUIRE(announced.locate(own.entry, own.entry.slot, 0, of[0]).is_ok());
+        REQUIRE(announced.locate(own.entry, own.entry.slot, 1, of[1]).is_ok());
+        return announced.read_splits(own.entry, own.entry.slot, of, splits);
+    };
+    std::vector<std::int64_t> splits;
+    CHECK(read(splits).value() == 1 + 3);
+    CHECK(splits == std::vector<std::int64_t>{1, 2, 3, 3});
+    CHECK(own.completion.received_splits == std::vector<std::int64_t>{1, 3});
+
+    set.place(1, own.entry).first_dimension = 7;
+    set.place(1, own.entry).flags &= ~core::Place<base::StdAtomics>::kPayload;
+    CHECK(read(splits).status().message() ==
+          "tensor 'pending': rank 5 announced splits that are not those of its 7 rows");
+}
+
 TEST_CASE("rows that all agreed on are compared, and a scatter's come from its root", "[threads]") {
     const TwoMembers set;
     const Announced announced(set.view(0));

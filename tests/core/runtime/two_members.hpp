@@ -68,9 +68,7 @@ public:
         const core::AnnouncementWriter writer(view(rank));
         auto& place = memories_[rank]->place(entry.slot, rank, entry.generation);
         static_cast<void>(writer.fill(place, entry, entry.generation, /*with_metadata=*/true));
-        if (extent_.has_splits()) {
-            writer.fill_splits(memories_[rank]->splits(entry.slot, rank, entry.generation), entry.request);
-        }
+        writer.fill_splits(place, entry);
         writer.write_site(entry);
         core::AnnouncementWriter::publish(place, entry, entry.generation, std::memory_order_release);
     }
