@@ -290,7 +290,9 @@ bool Messenger::read_resident(MessagePeer& peer) {
     }
     const std::uint64_t id = peer.readings.front();
     ReceivingMessage& message = peer.receiving.at(id);
-    const std::uint64_t bytes = std::min(4 * kBytesPerStep, message.bytes - message.received_bytes);
+    // One copy of 1 MiB would take longer than four of 256 KiB: glibc copies large blocks with another loop, which is
+    // slow if the destination is in the cache of a distant core (docs/design/0010-send-receive.md).
+    const std::uint64_t bytes = std::min(kBytesPerStep, message.bytes - message.received_bytes);
     // This copy allows overlaps: if a rank sends to itself, the message and the receive may overlap in memory.
     std::memmove(message.operation->request.memory + message.received_bytes, message.source + message.received_bytes,
                  bytes);
