@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Small messages between two ranks of one host whose callers both wait (docs/design/0010-send-receive.md).
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,25 @@ namespace {
 
 /// A sender that waits for the receiver looks at every 16th time whether a frame has arrived.
 constexpr int kLooksPerFrameLook = 16;
+
+/// Copies the bytes of a frame while the sender writes them. Returns false if the sender has written nothing for some
+/// µs.
+bool copy_while_written(HostLink& link, std::byte* to, std::span<const std::byte> payload, int looks) {
+    std::size_t done = 0;
+    for (int look = 0; done < payload.size(); ++look) {
+        const std::size_t written = std::min(link.written_bytes(), payload.size());
+        if (written > done) {
+            std::memcpy(to + done, payload.data() + done, written - done);
+            done = written;
+            look = 0;
+        } else if (look == looks) {
+            return false;
+        } else {
+            base::StdAtomics::pause();
+        }
+    }
+    return true;
+}
 
 }  // namespace
 
@@ -31,7 +51,7 @@ Result<Messenger::AtOnce> Messenger::run_at_once(MessageRequest& request, Comple
 MessagePeer* Messenger::peer_at_once(const MessageRequest& request) const {
     if (transport_ != nullptr || active_.load(std::memory_order_relaxed) ||
         has_submitted_.load(std::memory_order_seq_cst) || has_shut_down_ || has_said_gone_ ||
-        request.device != nullptr || request.bytes > MessagePeer::kWholeBytes) {
+        request.device != nullptr) {
         return nullptr;
     }
     const auto found = peers_.find(request.peer);
@@ -41,8 +61,10 @@ MessagePeer* Messenger::peer_at_once(const MessageRequest& request) const {
     // If another rank has written to this rank, no operation is tried at once, because step() must handle the message.
     // The sender may be waiting until it learns that this rank is blocked and that this rank keeps the message.
     MessagePeer& peer = *found->second;
-    return peer.is_leaving || peer.is_gone || peer.has_output() || door_.step.anybody_but(peer.host->member()) ? nullptr
-                                                                                                               : &peer;
+    return request.bytes > peer.host->largest_whole() || peer.is_leaving || peer.is_gone || peer.has_output() ||
+                   door_.step.anybody_but(peer.host->member())
+               ? nullptr
+               : &peer;
 }
 
 /// Sends a message, and waits a few µs for the receiver to take it. If this takes longer, the send becomes a pending
@@ -95,7 +117,7 @@ Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageR
     for (int look = 1; look < looks && !peer.host->has_awaited(); ++look) {
         base::StdAtomics::pause();
     }
-    const auto received = peer.host->front();
+    const auto received = peer.host->begun();
     RUEDA_RETURN_IF_FAILED(received.status());
     if (received.value()) {
         // Most programs answer a small message with another one.
@@ -104,10 +126,8 @@ Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageR
         const Frame expected = request.frame(FrameKind::whole, frame.id);
         if (frame.flags == Frame::kAwaited && frame.kind == expected.kind && frame.tag == expected.tag &&
             frame.set == expected.set && frame.dtype == expected.dtype && frame.bytes == expected.bytes &&
-            payload.size() == expected.bytes && frame.id > peer.last_heard_id) {
-            if (!payload.empty()) {
-                std::memcpy(request.memory, payload.data(), payload.size());
-            }
+            payload.size() == expected.bytes && frame.id > peer.last_heard_id &&
+            copy_while_written(*peer.host, request.memory, payload, looks)) {
             peer.last_heard_id = frame.id;
             peer.host->take_at_once();
             completion.sender = peer.rank;

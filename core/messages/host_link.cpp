@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 #include "core/messages/host_link.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -27,7 +28,10 @@ HostLink::HostLink(std::shared_ptr<Arena> arena, std::uint32_t member)
       out_(region_.state(own_, member), region_.bytes(own_, member), region_.ring_bytes()),
       in_(region_.state(member, own_), region_.bytes(member, own_), region_.ring_bytes()) {}
 
-std::size_t HostLink::largest_payload() const { return out_.largest() - sizeof(Frame); }
+// Without the last cache line, four of the longest parts of a message fit into the ring.
+std::size_t HostLink::largest_payload() const { return out_.largest() - sizeof(Frame) - base::kCacheLine; }
+
+std::size_t HostLink::largest_whole() const { return std::min(kMostWhole, out_.largest() - sizeof(Frame)); }
 
 Result<bool> HostLink::send(const Frame& frame, std::span<const std::byte> payload) {
     const Result<std::byte*> room = out_.reserve(sizeof(Frame) + payload.size());
@@ -54,8 +58,14 @@ Result<bool> HostLink::send_awaited(const Frame& frame, std::span<const std::byt
 
 void HostLink::write(std::byte* room, const Frame& frame, std::span<const std::byte> payload) {
     std::memcpy(room, &frame, sizeof(Frame));
+    std::byte* const to = room + sizeof(Frame);
+    std::size_t done = 0;
+    for (; payload.size() - done > kStretch; done += kStretch) {
+        std::memcpy(to + done, payload.data() + done, kStretch);
+        out_.publish_begin(sizeof(Frame) + done + kStretch);
+    }
     if (!payload.empty()) {
-        std::memcpy(room + sizeof(Frame), payload.data(), payload.size());
+        std::memcpy(to + done, payload.data() + done, payload.size() - done);
     }
     out_.publish();
     has_sent_ = true;
@@ -81,8 +91,12 @@ void HostLink::knock() {
     }
 }
 
-Result<std::optional<Link::Received>> HostLink::front() {
-    const auto record = in_.front();
+Result<std::optional<Link::Received>> HostLink::front() { return received(in_.front()); }
+
+Result<std::optional<Link::Received>> HostLink::begun() { return received(in_.begun()); }
+
+Result<std::optional<Link::Received>> HostLink::received(
+    const Result<std::optional<std::span<const std::byte>>>& record) {
     RUEDA_RETURN_IF_FAILED(record.status());
     if (!record.value()) {
         return std::optional<Received>();

@@ -21,6 +21,7 @@ public:
     HostLink(std::shared_ptr<collectives::Arena> arena, std::uint32_t member);
 
     [[nodiscard]] std::size_t largest_payload() const override;
+    [[nodiscard]] std::size_t largest_whole() const override;
     [[nodiscard]] Result<bool> send(const Frame& frame, std::span<const std::byte> payload) override;
     /// The longest message that send_awaited() can put beside the ring's state.
     static constexpr std::size_t kNearPayload = collectives::RingState::kNearBytes - sizeof(Frame);
@@ -34,6 +35,13 @@ public:
     void pop() override;
     [[nodiscard]] const std::byte* resident(std::uint64_t offset, std::uint64_t bytes) const override;
 
+    /// Like front(), but also returns a frame whose bytes are still being written.
+    [[nodiscard]] Result<std::optional<Received>> begun();
+    /// How many bytes after the frame that begun() returned can be read.
+    [[nodiscard]] std::size_t written_bytes() {
+        const std::uint64_t written = in_.written_bytes();
+        return written < sizeof(Frame) ? 0 : written - sizeof(Frame);
+    }
     /// The number of the other rank among the members.
     [[nodiscard]] std::uint32_t member() const { return member_; }
     /// Whether front() would return a frame.
@@ -56,6 +64,16 @@ public:
     void prefetch_to_send() const { out_.prefetch(); }
 
 private:
+    /// Messages on one host are sent whole up to this size. In a larger message, the time of the offer and its answer
+    /// (about 1 µs) matters less.
+    static constexpr std::size_t kMostWhole = 64 * 1024;
+    /// A long record is published in stretches of this many bytes, so that the receiver can copy one stretch while the
+    /// sender writes the next one. With 24 KiB, a message of 64 KiB took the least time between distant cores
+    /// (docs/design/0010-send-receive.md).
+    static constexpr std::size_t kStretch = 24 * 1024;
+
+    [[nodiscard]] Result<std::optional<Received>> received(
+        const Result<std::optional<std::span<const std::byte>>>& record);
     void write(std::byte* room, const Frame& frame, std::span<const std::byte> payload);
     void knock();
 

@@ -30,6 +30,9 @@ public:
 
     /// The maximum number of bytes that can follow a frame.
     [[nodiscard]] virtual std::size_t largest_payload() const = 0;
+    /// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips between the
+    /// ranks, but the receiver must copy the bytes once more if no receive waits for them yet.
+    [[nodiscard]] virtual std::size_t largest_whole() const = 0;
     /// Sends a frame and copies its bytes. Returns false if there is no space now.
     [[nodiscard]] virtual Result<bool> send(const Frame& frame, std::span<const std::byte> payload) = 0;
     /// Tells the other rank that frames were sent since the last call of tell(), and wakes the other rank if it waits

@@ -19,6 +19,7 @@ public:
     NetworkLink(collectives::Transport& transport, int rank) : transport_(transport), rank_(rank) {}
     ~NetworkLink() override;
 
+    [[nodiscard]] std::size_t largest_whole() const override { return 8 * 1024; }
     [[nodiscard]] std::size_t largest_payload() const override;
     [[nodiscard]] Result<bool> send(const Frame& frame, std::span<const std::byte> payload) override;
     [[nodiscard]] Result<std::optional<Received>> front() override;

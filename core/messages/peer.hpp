@@ -67,10 +67,6 @@ struct ReceivingMessage {
 
 /// What this rank's Messenger knows about one other rank, and its pending work with that rank.
 struct MessagePeer {
-    /// Messages up to this size are sent whole, before the receiver asks for them. This saves two trips between the
-    /// ranks, but the receiver must copy the bytes once more if no receive waits for them yet. In sets of more than two
-    /// ranks, the same limit holds for inputs that are sent with an announcement.
-    static constexpr std::uint64_t kWholeBytes = 8 * 1024;
     /// The maximum number of bytes of whole messages that one rank may have to keep for another rank. Messages beyond
     /// this limit are offered instead: the sender keeps their bytes until the receiver asks for them.
     static constexpr std::uint64_t kMostUnanswered = 256 * 1024;
@@ -107,8 +103,7 @@ struct MessagePeer {
     [[nodiscard]] static std::uint64_t charge_of(std::uint64_t bytes) { return std::max(bytes, kLeastCharge); }
     /// Whether a message of this size is sent whole now.
     [[nodiscard]] bool accepts_whole(std::uint64_t bytes) const {
-        return bytes == 0 || (bytes <= std::min<std::uint64_t>(kWholeBytes, link->largest_payload()) &&
-                              unanswered + charge_of(bytes) <= kMostUnanswered);
+        return bytes == 0 || (bytes <= link->largest_whole() && unanswered + charge_of(bytes) <= kMostUnanswered);
     }
     /// Marks `message` as sent whole, and adds its `charge` to `unanswered`.
     void note_whole(SendingMessage& message) {

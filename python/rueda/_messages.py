@@ -7,8 +7,8 @@ receiver, tag and set arrive in the order of the calls. ``peer`` is always a ran
 the dtype or the number of elements differs, both ranks raise ``Mismatch``, unless the send has already completed. If
 the other rank has died or shut down, the operation raises ``Aborted``.
 
-A send completes when the receiver has received the message. A send of up to 8 KiB may complete earlier: while the
-receiving rank waits for any operation, Rueda can store the message there until the receive is called. If the receive
+A send completes when the receiver has received the message. A send of up to 8 KiB (on one host up to 64 KiB)
+may complete earlier: while the receiving rank waits for any operation, Rueda can store the message there until the receive is called. If the receive
 then does not fit, only the receiver raises ``Mismatch``, and the sender logs a line. Two ranks may both send a small
 message first and receive afterwards. To do this with larger messages, both ranks must use send_async().
 """

@@ -56,6 +56,11 @@ void read(Input input) {
                 break;
             }
             default: {
+                const auto begun = reader.begun();
+                if (begun.is_ok() && begun.value()) {
+                    expect(lies_in(memory.get(), state, begun.value()->data(), begun.value()->size()));
+                    expect(reader.written_bytes() <= kRingBytes);
+                }
                 const auto front = reader.front();
                 if (!front.is_ok()) {
                     expect(front.status().code() == ErrorCode::internal);
@@ -94,6 +99,9 @@ void write(Input input) {
                     const std::size_t reserved = choice % 2 == 0 ? bytes : bytes % 128;
                     expect(lies_in(memory.get(), state, room.value(), reserved));
                     std::memset(room.value(), choice, reserved);
+                    if (choice % 4 == 0) {
+                        writer.publish_begin(reserved / 2);
+                    }
                     writer.publish();
                 }
             }

@@ -77,10 +77,10 @@ struct MessageRingRecord {
     [[nodiscard]] static constexpr std::uint64_t near_of(std::uint64_t position, std::uint64_t bytes) {
         return position / base::kCacheLine << 8U | bytes;
     }
-    /// The longest record is a quarter of the ring. Three such records then fit into the ring even if fillers are
-    /// needed.
+    /// The longest record is a quarter of the ring and one cache line. Two such records then fit into the ring even if
+    /// fillers are needed.
     [[nodiscard]] static constexpr std::uint64_t largest(std::uint64_t ring_bytes) {
-        return ring_bytes / 4 - kHeaderBytes;
+        return ring_bytes / 4 + base::kCacheLine - kHeaderBytes;
     }
 };
 
@@ -154,6 +154,14 @@ public:
         base::prefetch_to_write(&state_->written);
         base::prefetch_to_write(state_->near_bytes + MessageRingState<Atomics>::kNearInOneLine);
     }
+    /// Shows the reader the first `bytes` bytes of the record that the last reserve() returned, in whole cache lines,
+    /// while the writer still writes the others. The reader is not notified. The writer must call publish() later.
+    void publish_begin(std::uint64_t bytes) {
+        // release: paired with the loads in MessageRingReader::begun() and written_bytes()
+        state_->written.store(
+            reserved_ + (MessageRingRecord::kHeaderBytes + bytes) / base::kCacheLine * base::kCacheLine,
+            std::memory_order_release);
+    }
     /// Shows the reader the record that the last reserve() or reserve_near() returned.
     void publish() {
         position_ = end_;
@@ -203,10 +211,25 @@ public:
         : state_(&state), memory_(memory), bytes_(bytes) {}
 
     /// Returns the next record, which lies in shared memory and stays valid until pop(). Returns nothing if there is no
-    /// record. Fails with Internal if the shared memory contains a record that is impossible.
+    /// record, or if the writer still writes it. Fails with Internal if the shared memory contains a record that is
+    /// impossible.
     [[nodiscard]] Result<std::optional<std::span<const std::byte>>> front() {
+        auto record = begun();
+        if (written_ < end_) {
+            // The writer may have completed the record since the last load. A reader that is about to sleep must not
+            // miss it.
+            record = begun();
+            if (record.is_ok() && written_ < end_) {
+                return std::optional<std::span<const std::byte>>();
+            }
+        }
+        return record;
+    }
+    /// Like front(), but also returns a record that the writer still writes. Only its first written_bytes() bytes can
+    /// be read, and pop() must not be called before front() has returned it, or before all its bytes can be read.
+    [[nodiscard]] Result<std::optional<std::span<const std::byte>>> begun() {
         for (;;) {
-            if (position_ == written_) {
+            if (position_ == written_ || written_ < end_) {
                 written_ = state_->written.load(std::memory_order_seq_cst);
                 if (written_ == position_) {
                     return std::optional<std::span<const std::byte>>();
@@ -234,7 +257,7 @@ public:
             const std::uint64_t room = bytes_ - at;
             const bool filler = header[1] == MessageRingRecord::kFiller;
             const std::uint64_t taken = filler ? header[0] : MessageRingRecord::lines_of(header[0]);
-            if ((filler ? taken != room : header[1] != MessageRingRecord::kMessage) || taken > room || taken > there) {
+            if ((filler ? taken != room || taken > there : header[1] != MessageRingRecord::kMessage) || taken > room) {
                 return failure(ErrorCode::internal,
                                "a ring of messages has a record of {} bytes, of kind {}, at {} of {}", header[0],
                                header[1], position_, written_);
@@ -246,7 +269,16 @@ public:
             position_ += taken;
         }
     }
-    /// Whether front() would find a record. A thread that waits for a record calls this function repeatedly, because it
+    /// How many of the first bytes of the record that begun() returned can be read. If the count in shared memory is
+    /// impossible, returns 0, and front() then fails.
+    [[nodiscard]] std::uint64_t written_bytes() {
+        if (written_ < end_) {
+            written_ = state_->written.load(std::memory_order_acquire);  // paired with the writer's publish_begin()
+        }
+        const std::uint64_t there = written_ - position_;
+        return there > bytes_ || there < MessageRingRecord::kHeaderBytes ? 0 : there - MessageRingRecord::kHeaderBytes;
+    }
+    /// Whether begun() would find a record. A thread that waits for a record calls this function repeatedly, because it
     /// is faster than front(). The load is paired with the store in MessageRingWriter::publish(): what the writer
     /// stored before it published the record is visible afterwards.
     [[nodiscard]] bool has_record() const {

@@ -68,8 +68,9 @@ void wait_until(Doorstep<ExploredAtomics>& door, Attention& attention, Look&& ha
     }
 }
 
-/// Where a writer puts its records: always into the ring, or beside the ring's state if the ring is empty.
-enum class Place : std::uint8_t { ring, near_if_empty };
+/// Where a writer puts its records: always into the ring, or beside the ring's state if the ring is empty. Records in
+/// the ring can also be published in two stretches.
+enum class Place : std::uint8_t { ring, ring_in_stretches, near_if_empty };
 
 Result<std::byte*> reserve(MessageRingWriter<ExploredAtomics>& writer, Place place) {
     if (place == Place::near_if_empty) {
@@ -95,6 +96,9 @@ void write(Ranks& r, std::uint64_t records, Place place) {
             has_room = room.value() != nullptr;
             if (has_room) {
                 std::memset(room.value(), static_cast<int>(++written), kRecord);
+                if (place == Place::ring_in_stretches) {
+                    writer.publish_begin(kRecord - MessageRingRecord::kHeaderBytes);  // one of two cache lines
+                }
                 writer.publish();
                 knock(r.reader_door, r.reader_attention, 0);
             }
@@ -127,7 +131,7 @@ void read(Ranks& r, std::uint64_t records) {
 
 TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, and nobody sleeps for ever", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
-        for (const Place place : {Place::ring, Place::near_if_empty}) {
+        for (const Place place : {Place::ring, Place::ring_in_stretches, Place::near_if_empty}) {
             const Exploration result =
                 explore<Ranks>([](Ranks&) {}, {[=](Ranks& r) { write(r, 3, place); }, [](Ranks& r) { read(r, 3); }},
                                [](Ranks&) {}, {.memory = memory, .preemptions = 3});

@@ -62,7 +62,8 @@ void check(const std::function<void(RankContext&, RuntimeClient&)>& body, RanksA
 }
 
 void many(RankContext&, RuntimeClient& client) {
-    constexpr std::array<std::size_t, 9> kSizes = {0, 1, 8, 9, 64, 65, 100, 1024, 8192};
+    constexpr std::array<std::size_t, 12> kSizes = {0,   1,    8,      9,          64,         65,
+                                                    100, 1024, 24'576, 24'576 + 1, 2 * 24'576, 65'536};
     for (std::uint32_t round = 0; round < 600; ++round) {
         there_and_back(client, kSizes[round % kSizes.size()], round);
         if (round % 50 == 49) {  // now one rank is late, so that the other one has to sleep

@@ -106,6 +106,49 @@ TEST_CASE("a record beside the state of a ring is in one cache line, or its seco
     CHECK(offset_of(State::kNearBytes) + State::kNearBytes == 2 * base::kCacheLine);
 }
 
+TEST_CASE("a reader can read the first bytes of a record while the writer still writes the others", "[unit]") {
+    constexpr std::uint64_t kRing = 1024;
+    MessageRingState<base::StdAtomics> state;
+    Bytes memory(kRing);
+    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
+    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    REQUIRE(writer.reserve(8).value() != nullptr);
+    writer.publish();
+    std::byte* const room = writer.reserve(200).value();
+    std::memset(room, 0xAA, 125);
+    writer.publish_begin(125);  // the reader sees whole cache lines
+    CHECK(reader.front().value()->size() == 8);
+    CHECK(!reader.pop());
+    CHECK(!reader.front().value());
+    const auto begun = reader.begun();
+    REQUIRE(begun.value()->size() == 200);
+    CHECK(reader.written_bytes() == 120);
+    CHECK((*begun.value())[119] == std::byte{0xAA});
+    writer.publish();
+    CHECK(reader.written_bytes() >= 200);
+    CHECK(reader.front().value()->size() == 200);
+    state.written.store(64);  // fewer bytes than before
+    CHECK(!reader.pop());
+    CHECK(reader.front().status().code() == ErrorCode::internal);
+}
+
+TEST_CASE("a reader that knows the first bytes of a record finds the record when it is complete", "[unit]") {
+    constexpr std::uint64_t kRing = 1024;
+    MessageRingState<base::StdAtomics> state;
+    Bytes memory(kRing);
+    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
+    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    REQUIRE(writer.reserve(8).value() != nullptr);
+    writer.publish();
+    REQUIRE(writer.reserve(200).value() != nullptr);
+    writer.publish_begin(56);
+    CHECK(reader.front().value()->size() == 8);  // this call also loads the count of the second record's first bytes
+    CHECK(!reader.pop());
+    writer.publish();
+    REQUIRE(reader.front().value().has_value());
+    CHECK(reader.front().value()->size() == 200);
+}
+
 TEST_CASE("a reserved place beside the state of a ring is given up by another reserve", "[unit]") {
     constexpr std::uint64_t kRing = 256;
     MessageRingState<base::StdAtomics> state;

@@ -27,9 +27,10 @@ void check(int size, const std::function<void(RuntimeClient&)>& body, const Layo
 }
 
 /// Sizes of messages in bytes. An empty message and small ones come first. Then come the largest message that is sent
-/// whole, and a message that is one byte longer. The last messages have about the size of a chunk, and several times
-/// the size of the ring.
-constexpr std::array<std::size_t, 9> kSizes = {0, 1, 4, 8192, 8193, 65'464, 65'536, 262'144 * 3 + 5, 2'000'003};
+/// whole to another host, the largest one that is sent whole on one host, and messages that are one byte longer. The
+/// last messages have several times the size of the ring.
+constexpr std::array<std::size_t, 10> kSizes = {0,        1, 4, 8192, 8193, 65'464, 65'536, 65'537, 262'144 * 3 + 5,
+                                                2'000'003};
 
 void there_and_back(RuntimeClient& client) {
     const int other = 1 - client.rank();
