@@ -114,6 +114,7 @@ Result<Messenger::AtOnce> Messenger::receive_at_once(MessagePeer& peer, MessageR
         return AtOnce::no;
     }
     const std::uint64_t recorded = record(request);
+    peer.host->prefetch_ring(request.bytes);
     for (int look = 1; look < looks && !peer.host->has_awaited(); ++look) {
         base::StdAtomics::pause();
     }

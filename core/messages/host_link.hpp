@@ -62,11 +62,20 @@ public:
     /// Starts to load the cache lines that the next awaited message is written to. Call this when the program will
     /// probably send a message soon.
     void prefetch_to_send() const { out_.prefetch(); }
+    /// Starts to load the cache lines of the ring that the next message is written to, if it has `bytes` bytes and does
+    /// not fit beside the ring's state.
+    void prefetch_ring(std::size_t bytes) const {
+        if (bytes > kNearPayload && bytes <= kMostPrefetched) {
+            out_.prefetch_record(sizeof(Frame) + bytes);
+        }
+    }
 
 private:
     /// Messages on one host are sent whole up to this size. In a larger message, the time of the offer and its answer
     /// (about 1 µs) matters less.
     static constexpr std::size_t kMostWhole = 64 * 1024;
+    /// The copy of a longer message (with the instruction `rep movsb` in glibc) requests its cache lines in time.
+    static constexpr std::size_t kMostPrefetched = 2048;
     /// A long record is published in stretches of this many bytes, so that the receiver can copy one stretch while the
     /// sender writes the next one. With 24 KiB, a message of 64 KiB took the least time between distant cores
     /// (docs/design/0010-send-receive.md).

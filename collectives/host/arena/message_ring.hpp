@@ -154,6 +154,14 @@ public:
         base::prefetch_to_write(&state_->written);
         base::prefetch_to_write(state_->near_bytes + MessageRingState<Atomics>::kNearInOneLine);
     }
+    /// Starts to load the cache lines of the ring that the next record is written to, if it has `bytes` bytes.
+    void prefetch_record(std::uint64_t bytes) const {
+        const std::uint64_t at = position_ % bytes_;
+        const std::uint64_t end = std::min(at + MessageRingRecord::lines_of(bytes), bytes_);
+        for (std::uint64_t line = at; line < end; line += base::kCacheLine) {
+            base::prefetch_to_write(memory_ + line);
+        }
+    }
     /// Shows the reader the first `bytes` bytes of the record that the last reserve() returned, in whole cache lines,
     /// while the writer still writes the others. The reader is not notified. The writer must call publish() later.
     void publish_begin(std::uint64_t bytes) {
