@@ -27,6 +27,67 @@ using rueda::core::c_interface::process;
 using rueda::core::c_interface::refused_in_callback;
 using rueda::core::c_interface::with_site;
 
+namespace {
+
+/// The memory of released handles that a thread keeps. The blocks form a list, and each block begins with the pointer
+/// to the next one.
+///
+/// Threads: each thread has its own object. A handle may be released by another thread than the one that made it.
+class KeptHandles {
+public:
+    KeptHandles() = default;
+    ~KeptHandles() {
+        most_ = 0;  // other destructors of this thread may still release handles
+        while (void* const memory = take()) {
+            ::operator delete(memory);
+        }
+    }
+    KeptHandles(const KeptHandles&) = delete;
+    KeptHandles& operator=(const KeptHandles&) = delete;
+
+    /// Returns a block, or null if the thread keeps none.
+    [[nodiscard]] void* take() noexcept {
+        void* const memory = first_;
+        if (memory != nullptr) {
+            first_ = *static_cast<void**>(memory);
+            --count_;
+        }
+        return memory;
+    }
+    /// Keeps the block. Returns false if the thread keeps enough blocks already.
+    [[nodiscard]] bool keep(void* memory) noexcept {
+        if (count_ >= most_) {
+            return false;
+        }
+        *static_cast<void**>(memory) = first_;
+        first_ = memory;
+        ++count_;
+        return true;
+    }
+
+private:
+    /// As many handles as a batch has operations at most; they take a third of a MiB.
+    static constexpr std::uint32_t kMost = 1024;
+
+    void* first_ = nullptr;
+    std::uint32_t count_ = 0;
+    std::uint32_t most_ = kMost;
+};
+constinit thread_local KeptHandles kept_handles;
+
+}  // namespace
+
+void* rueda_handle::operator new(std::size_t bytes) {
+    void* const kept = kept_handles.take();
+    return kept != nullptr ? kept : ::operator new(bytes);
+}
+
+void rueda_handle::operator delete(void* memory) noexcept {
+    if (memory != nullptr && !kept_handles.keep(memory)) {
+        ::operator delete(memory);
+    }
+}
+
 void rueda_handle::call() noexcept {
     call_back();
     drop();

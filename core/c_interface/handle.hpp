@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -18,6 +19,12 @@
 struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall {
     rueda_handle(rueda::core::Runtime* r, std::uint32_t members) : Completion(members, &end), runtime(r) {}
 
+    // A trainer with many small tensors makes a handle for each of them in every step, and releases all handles at the
+    // end of the step. The C library's allocator is slow for so many blocks at once. So each thread keeps the memory of
+    // released handles.
+    static void* operator new(std::size_t bytes);
+    static void operator delete(void* memory) noexcept;
+
     static void end(Completion& completion) {
         auto& handle = static_cast<rueda_handle&>(completion);
         if (handle.take_at_end()) [[unlikely]] {
@@ -32,7 +39,11 @@ struct rueda_handle final : rueda::core::Completion, rueda::core::CompletionCall
     // Adds a reference. The caller must hold a reference already.
     void keep() { references.fetch_add(1, std::memory_order_relaxed); }
     void drop() {
-        if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        // Only a thread that holds a reference can add one. So if this reference is the only one, the number cannot
+        // change, and the faster load is enough. The load is an acquire, which pairs with the fetch_sub of the thread
+        // that dropped the other reference.
+        if (references.load(std::memory_order_acquire) == 1 ||
+            references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
             delete this;
         }
     }
