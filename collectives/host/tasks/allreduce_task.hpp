@@ -55,6 +55,7 @@ private:
     [[nodiscard]] bool is_resident(std::span<const Location> locations) const;
     void combine(const Piece& piece, bool for_all) const;
 
+    void prefetch_payloads(std::uint32_t segment) const;
     void step_inline();
     StepResult step_resident();
     void reduce_resident(Range range) const;
