@@ -591,9 +591,12 @@ void Engine::end_messages() {
 }
 
 Status Engine::wait(const Completion& completion, double timeout_seconds) {
+    if (completion.done()) {
+        return completion.status();
+    }
     const auto done = [&completion] { return completion.done(); };
-    const std::int64_t began_ns = completion.done() ? 0 : base::monotonic_ns();
-    if (completion.message_record != base::RecorderWriter::kNone && !completion.done()) [[unlikely]] {
+    const std::int64_t began_ns = base::monotonic_ns();
+    if (completion.message_record != base::RecorderWriter::kNone) [[unlikely]] {
         messenger_.note_awaited(completion);
     }
     if (completion.is_join) [[unlikely]] {
@@ -603,9 +606,7 @@ Status Engine::wait(const Completion& completion, double timeout_seconds) {
     } else {
         static_cast<void>(wait_for(done, timeout_seconds));
     }
-    if (began_ns != 0) {
-        note_blocked_since(began_ns);
-    }
+    note_blocked_since(began_ns);
     return ended_or_timed_out(completion, timeout_seconds);
 }
 
