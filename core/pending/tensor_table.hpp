@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/recorder/recorder_writer.hpp"
+#include "base/shared_memory/atomics.hpp"
+#include "base/shared_memory/prefetch.hpp"
 #include "collectives/cuda/plugin_interface.hpp"
 #include "core/negotiation/layout.hpp"
 #include "core/pending/completion.hpp"
@@ -74,6 +76,8 @@ struct Request {
     [[nodiscard]] std::uint64_t bytes() const { return count * size_of(static_cast<DType>(metadata.dtype)); }
 };
 
+inline constexpr std::uint32_t kNoTicket = 0xFFFFFFFF;
+
 /// A name that this rank knows. At most one operation is pending under this name; if there is one, this struct also
 /// describes it.
 struct TensorEntry {
@@ -89,6 +93,11 @@ struct TensorEntry {
     /// The log identifies this rank's announcements of this name by this number. It is valid while this rank knows the
     /// name.
     std::uint32_t ticket = 0;
+    /// The ticket of the name that the program announced after this name the last time. Only a guess: that name may be
+    /// forgotten by now, and its ticket may belong to another name.
+    std::uint32_t followed_by = kNoTicket;
+    /// Whether the last announcement in the slot was direct.
+    bool was_direct = false;
     /// True if `request` was compared with `agreed` and is equal to it, and neither of the two has changed since then.
     bool known_to_agree = false;
     /// True if this rank announced the pending operation only because it has joined. Another rank started the
@@ -143,6 +152,15 @@ struct TensorEntry {
     TensorEntry* checks = nullptr;
     /// the completion of the comparison (see `checks`); when it is done, the operation that was checked ends
     std::unique_ptr<Completion> checked;
+
+    /// Prefetches the cache lines of this object. A trainer with many tensors uses the entries of all of them in turn,
+    /// so an entry has often left the core's nearest caches when it is used again.
+    void prefetch() const {
+        const auto* const begin = reinterpret_cast<const char*>(this);
+        for (std::size_t offset = 0; offset < sizeof(*this); offset += base::kCacheLine) {
+            base::prefetch_to_write(begin + offset);
+        }
+    }
 };
 
 /// A queue of entries, in order. The links are in the entries, and each entry is in at most one queue. So the queue
@@ -196,6 +214,19 @@ public:
     [[nodiscard]] TensorEntry* with_ticket(std::uint32_t ticket) const {
         return ticket < by_ticket_.size() ? by_ticket_[ticket] : nullptr;
     }
+    /// Records that the program announces `entry` now. Returns the entry that the program will probably announce next,
+    /// or null. A trainer announces its tensors in nearly the same order in every step. So the next entry is probably
+    /// the one that followed `entry` the last time.
+    TensorEntry* expect_after(TensorEntry& entry) {
+        if (TensorEntry* const last = with_ticket(last_); last != nullptr && last->followed_by != entry.ticket) {
+            last->followed_by = entry.ticket;
+        }
+        last_ = entry.ticket;
+        expected_ = entry.followed_by;
+        return with_ticket(expected_);
+    }
+    /// Whether the result of the last call of expect_after() was `entry`.
+    [[nodiscard]] bool expects(const TensorEntry& entry) const { return expected_ == entry.ticket; }
     /// Returns the entry of the name; null if there is none.
     [[nodiscard]] TensorEntry* find(std::string_view name);
     [[nodiscard]] TensorEntry& unnamed(std::uint32_t slot) { return *unnamed_[slot]; }
@@ -231,6 +262,9 @@ private:
     std::vector<TensorEntry*> by_ticket_;
     // This vector always has capacity for the tickets of all names. So no memory is allocated when a name is forgotten.
     std::vector<std::uint32_t> free_tickets_;
+    // Tickets of expect_after(). An entry may be forgotten meanwhile, so these are no pointers.
+    std::uint32_t last_ = kNoTicket;
+    std::uint32_t expected_ = kNoTicket;
 };
 
 [[nodiscard]] std::uint64_t hash_of_name(std::string_view name);

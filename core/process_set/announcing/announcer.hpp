@@ -183,6 +183,7 @@ private:
     void begin_pending(TensorEntry& entry, Completion& completion) noexcept;
     [[nodiscard]] Status check_free(const TensorEntry& entry);
     void prefetch(const TensorEntry& entry) const;
+    void look_ahead(TensorEntry& entry);
     void note_memory(const TensorEntry& entry) const;
     void count_arrival(TensorEntry& entry, bool changed, Urgency urgency);
     void announce_unnamed(const Request& request, Completion& completion, Urgency urgency);

@@ -54,7 +54,9 @@ Status Announcer::submit(TensorEntry* known, std::string_view name, const Argume
             return made.is_ok() ? open : naming_tensor(shown, made);
         }
         TensorEntry& entry = known != nullptr ? *known : table_.entry(name);
-        prefetch(entry);
+        if (urgency != Urgency::background || !table_.expects(entry)) {
+            prefetch(entry);
+        }
         const bool is_pending = entry.pending.load(std::memory_order_acquire);
         if (is_pending || !repeats(entry.request, arguments, set, options)) {
             RUEDA_RETURN_IF_FAILED(check_free(entry));
@@ -108,7 +110,23 @@ void Announcer::ask_for(TensorEntry& entry, const Request& request) const {
     }
 }
 
+/// Prefetches what the next announcement will use, while this announcement is made.
+void Announcer::look_ahead(TensorEntry& entry) {
+    TensorEntry* const next = table_.expect_after(entry);
+    if (next == nullptr) {
+        return;
+    }
+    prefetch(*next);
+    if (TensorEntry* const next_but_one = table_.with_ticket(next->followed_by)) {
+        next_but_one->prefetch();
+    }
+}
+
 void Announcer::start(TensorEntry& entry, Completion& completion, Urgency urgency) noexcept {
+    // A blocking call waits for its operation, so a prefetch for the next call would gain nothing.
+    if (urgency == Urgency::background) {
+        look_ahead(entry);
+    }
     begin_pending(entry, completion);
     // This function counts and records the operation. A thread that holds the progress lock counts and records the
     // operation after announce(), because no other thread can complete the operation meanwhile. A thread without the
@@ -168,13 +186,11 @@ void Announcer::prefetch(const TensorEntry& entry) const {
     // The line of the counter is prefetched only if the last announcement in the slot was not direct. A direct
     // announcement does not use the counter, and it is probably followed by another direct announcement. So after a
     // direct announcement, the line need not move to this core.
-    const bool directly =
-        (memory_.place(entry.slot, view_.rank, entry.generation).flags & Place<Atomics>::kDirect) != 0;
-    if (!directly) {
+    if (!entry.was_direct) {
         base::prefetch_to_write(&memory_.arrivals(entry.slot));
     }
     base::prefetch_to_write(&memory_.place(entry.slot, view_.rank, generation));
-    if (!directly && memory_.extent().members <= kInlineMembers) {
+    if (!entry.was_direct && memory_.extent().members <= kInlineMembers) {
         for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
             __builtin_prefetch(&memory_.place(entry.slot, member, generation), 0);
         }
@@ -199,7 +215,8 @@ void Announcer::announce(TensorEntry& entry, Urgency urgency) noexcept {
     const bool travels = writer_.fill(place, entry, entry.generation, changed);
     writer_.fill_splits(place, entry);
     writer_.write_site(entry);
-    if (travels && !changed && direct_.may_begin(entry, urgency)) {
+    entry.was_direct = travels && !changed && direct_.may_begin(entry, urgency);
+    if (entry.was_direct) {
         direct_.announce(entry, place, urgency);  // finish_at_once() records it
         return;
     }
