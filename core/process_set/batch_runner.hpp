@@ -108,14 +108,17 @@ private:
     // Defined in progress.cpp:
     Turn take_turn(bool urgent, bool asks_others);
     Turn turn_task();
-    Turn take_log_turn(bool urgent);
+    Turn take_log_turn(bool urgent, bool asks_others);
 
     // Defined in executing.cpp:
-    Turn start_batch(std::uint64_t position, bool urgent);
+    Turn start_batch(std::uint64_t position, bool urgent, bool asks_others);
+    [[nodiscard]] bool is_growing(std::uint64_t position, std::uint64_t end);
     [[nodiscard]] bool may_still_grow(std::uint64_t position);
     bool run_inline(std::uint64_t position);
     bool run_carried(std::uint64_t position);
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
+    void prefetch_entries(std::uint64_t begin, std::uint64_t end) const;
+    void prefetch_announcements(std::uint64_t begin, std::uint64_t end) const;
     [[nodiscard]] Status add_to_batch(std::uint64_t position);
     [[nodiscard]] TensorEntry* called_entry(const Called& called);
     [[nodiscard]] Status settle_numbers(TensorEntry& entry, EntryKind kind);
@@ -157,6 +160,12 @@ private:
     std::uint64_t open_since_position_ = ~std::uint64_t{0};
     std::uint32_t carried_read_ = 0;  // how many results this rank has read from attachments
     std::int64_t hold_until_ns_ = 0;
+    // Only for is_growing(): the position of a batch that a waiting caller leaves open, until when at most, where the
+    // batch would have ended at the last look, and when it last grew.
+    std::uint64_t growing_position_ = ~std::uint64_t{0};
+    std::int64_t grows_until_ns_ = 0;
+    std::uint64_t grown_to_ = 0;
+    std::int64_t grown_ns_ = 0;
 };
 
 }  // namespace rueda::core

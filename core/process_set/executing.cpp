@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Executes the operations that the log calls: at once if all inputs were sent with the announcements, otherwise as a
 // task of a communicator.
+#include <algorithm>
 #include <cstring>
 
 #include "base/system/clock.hpp"
@@ -12,11 +13,14 @@ namespace rueda::core {
 
 using collectives::Operation;
 
-Turn BatchRunner::start_batch(std::uint64_t position, bool urgent) {
+Turn BatchRunner::start_batch(std::uint64_t position, bool urgent, bool asks_others) {
     std::uint64_t end = log_.end_of_batch(position);
     if (end == Log<Atomics>::kOpen) {
         const BatchEnd proposed = propose_batch_end(log_, position, fusion_threshold_bytes_);
-        if (!urgent && !proposed.complete && may_still_grow(position)) {
+        // If `asks_others` is false, this thread may sleep after this turn. No thread would wake it when the batch has
+        // stopped growing, so a waiting caller closes the batch now.
+        if (!proposed.complete &&
+            (urgent ? asks_others && is_growing(position, proposed.end) : may_still_grow(position))) {
             return Turn::holding;
         }
         end = log_.close_batch(position, proposed.end);
@@ -41,6 +45,29 @@ bool BatchRunner::may_still_grow(std::uint64_t position) {
         hold_until_ns_ = now + hold_ns_;
     }
     return now < hold_until_ns_;
+}
+
+/// Whether a caller that waits should leave the batch at `position` open, because another rank is adding operations to
+/// it. `end` is where the batch would end now. Ranks that announce many tensors at once finish at slightly different
+/// times. If the first of them closed the batch at once, the last tensors would need a second batch.
+bool BatchRunner::is_growing(std::uint64_t position, std::uint64_t end) {
+    // Between two announcements of such a rank, less than this time passes. So a caller waits in vain for at most this
+    // time.
+    constexpr std::int64_t kStillNs = 1000;
+    if (hold_ns_ <= 0 || ends_.pending() <= end - position) {
+        return false;  // this rank has no operation that could be added
+    }
+    const std::int64_t now = base::monotonic_ns();
+    if (growing_position_ != position) {
+        growing_position_ = position;
+        grows_until_ns_ = now + hold_ns_;
+        grown_to_ = position;
+    }
+    if (end > grown_to_) {
+        grown_to_ = end;
+        grown_ns_ = now;
+    }
+    return now < std::min(grows_until_ns_, grown_ns_ + kStillNs);
 }
 
 /// Executes a batch that consists of one small allreduce, if all its inputs were sent with the announcements. For this,
@@ -121,10 +148,19 @@ bool BatchRunner::run_carried(std::uint64_t position) {
 
 Turn BatchRunner::run_batch(std::uint64_t begin, std::uint64_t end) {
     batch_.begin(begin, end);
-    for (std::uint64_t position = begin; position < end; ++position) {
-        if (const Status added = add_to_batch(position); !added.is_ok()) {
-            ends_.raise(added);
-            return Turn::idle;
+    // The block is large enough to hide the time in which a line moves between cores, and the lines of two blocks fit
+    // into the L1 cache.
+    constexpr std::uint64_t kBlock = 16;
+    prefetch_entries(begin, std::min(begin + 2 * kBlock, end));
+    prefetch_announcements(begin, std::min(begin + kBlock, end));
+    for (std::uint64_t block = begin; block < end; block += kBlock) {
+        prefetch_entries(block + 2 * kBlock, std::min(block + 3 * kBlock, end));
+        prefetch_announcements(block + kBlock, std::min(block + 2 * kBlock, end));
+        for (std::uint64_t position = block; position < std::min(block + kBlock, end); ++position) {
+            if (const Status added = add_to_batch(position); !added.is_ok()) {
+                ends_.raise(added);
+                return Turn::idle;
+            }
         }
     }
     waking_.wake_others();
@@ -143,6 +179,28 @@ Turn BatchRunner::run_batch(std::uint64_t begin, std::uint64_t end) {
         start_task();
     }
     return Turn::advanced;
+}
+
+void BatchRunner::prefetch_entries(std::uint64_t begin, std::uint64_t end) const {
+    for (std::uint64_t position = begin; position < end; ++position) {
+        if (const TensorEntry* const entry = table_.at_slot(log_.read(position).slot)) {
+            entry->prefetch();
+        }
+    }
+}
+
+/// Prefetches the announcements of the other members, which are in the caches of their cores.
+void BatchRunner::prefetch_announcements(std::uint64_t begin, std::uint64_t end) const {
+    for (std::uint64_t position = begin; position < end; ++position) {
+        const TensorEntry* const entry = table_.at_slot(log_.read(position).slot);
+        for (std::uint32_t member = 0; entry != nullptr && member < memory_.extent().members; ++member) {
+            if (entry->slot != kNoSlot && member != view_.rank) {
+                const auto* const place = &memory_.place(entry->slot, member, entry->generation);
+                __builtin_prefetch(place);
+                __builtin_prefetch(reinterpret_cast<const std::byte*>(place) + base::kCacheLine);
+            }
+        }
+    }
 }
 
 Status BatchRunner::add_to_batch(std::uint64_t position) {
@@ -233,11 +291,16 @@ void BatchRunner::finish_batch() {
         return;
     }
     const std::uint64_t now = base::ticks_now();
-    for (TensorEntry* entry : batch_.entries()) {
-        if (checks_ && verification_.begin(*entry)) [[unlikely]] {
+    const auto entries = batch_.entries();
+    const auto ends_plainly = [this](const TensorEntry* entry) { return !checks_ && entry->slot != kNoSlot; };
+    // One subtraction for the whole batch is faster than one for each operation.
+    ends_.uncount(static_cast<std::uint32_t>(std::count_if(entries.begin(), entries.end(), ends_plainly)));
+    for (TensorEntry* entry : entries) {
+        if (ends_plainly(entry)) {
+            ends_.end(*entry, {}, now);
+        } else if (checks_ && verification_.begin(*entry)) {
             continue;
-        }
-        if (entry->slot == kNoSlot) {
+        } else if (entry->slot == kNoSlot) {
             const std::lock_guard lock(announcer_.enqueue_mutex());
             announcer_.complete_and_forget(*entry, {});
         } else {

@@ -84,7 +84,7 @@ Turn BatchRunner::take_turn(bool urgent, bool asks_others) {
     const bool worked = devices_.has_launched() && devices_.turn();
     // The log is read even after a direct operation made progress. Otherwise a rank that starts direct operations in a
     // loop would never read the log.
-    const Turn turn = take_log_turn(urgent);
+    const Turn turn = take_log_turn(urgent, asks_others);
     if (!devices_.failed().is_ok() && !ends_.has_aborted()) [[unlikely]] {
         ends_.raise(devices_.failed());
     }
@@ -130,7 +130,7 @@ Turn BatchRunner::turn_task() {
     return result == StepResult::polling ? Turn::polling : Turn::waiting;
 }
 
-Turn BatchRunner::take_log_turn(bool urgent) {
+Turn BatchRunner::take_log_turn(bool urgent, bool asks_others) {
     if (has_batch()) {
         return turn_task();
     }
@@ -140,7 +140,7 @@ Turn BatchRunner::take_log_turn(bool urgent) {
     }
     const Called entry = log_.read(position);
     if (is_call(entry.kind)) {
-        return start_batch(position, urgent);
+        return start_batch(position, urgent, asks_others);
     }
     return answers_.take(entry) ? Turn::advanced : Turn::idle;
 }

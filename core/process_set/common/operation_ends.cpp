@@ -31,7 +31,7 @@ Completion* OperationEnds::launch(TensorEntry& entry) {
     return completion;
 }
 
-void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint64_t ticks) {
+void OperationEnds::end(TensorEntry& entry, const Status& status, std::uint64_t ticks) {
     Completion* completion = entry.completion;
     if (notes_memory()) [[unlikely]] {
         note_ended(entry);
@@ -48,7 +48,6 @@ void OperationEnds::complete(TensorEntry& entry, const Status& status, std::uint
     recording_.ended(entry, status.code(), ticks);
     // From now on, a caller may submit this name again. This release store pairs with the load in that submit.
     entry.pending.store(false, std::memory_order_release);
-    uncount_one();
     // null: this rank announced the operation only because it has joined, so none of its callers waits
     if (completion != nullptr) [[likely]] {
         completion->complete_one(status);

@@ -30,13 +30,22 @@ public:
     /// adds one and then tries to take the progress lock. The holder of the lock releases it and then reads the count
     /// (ProgressLock::leave()). Either the thread gets the lock, or the holder sees the operation.
     void count_one() { pending_.fetch_add(1, std::memory_order_seq_cst); }
-    void uncount_one() { pending_.fetch_sub(1, std::memory_order_seq_cst); }
+    void uncount_one() { uncount(1); }
+    void uncount(std::uint32_t operations) { pending_.fetch_sub(operations, std::memory_order_seq_cst); }
+    /// The number of pending operations of all sets of this rank. The load is relaxed: the number is only for the
+    /// decision how long a batch stays open.
+    [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_relaxed); }
 
     /// Ends a pending operation, and subtracts it from the count of pending operations. The caller may then submit the
     /// name again.
     void complete(TensorEntry& entry, const Status& status) { complete(entry, status, base::ticks_now()); }
     /// Like complete() above, for an operation that ended at `ticks` (base::ticks_now()).
-    void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks);
+    void complete(TensorEntry& entry, const Status& status, std::uint64_t ticks) {
+        uncount_one();
+        end(entry, status, ticks);
+    }
+    /// Like complete(), but the caller has already subtracted the operation from the count with uncount().
+    void end(TensorEntry& entry, const Status& status, std::uint64_t ticks);
     /// Ends an operation with success. This thread must have announced the operation, and the operation must not be
     /// counted as pending. `has_result` is true if the Completion object holds a part of the result. Only then is the
     /// Completion object marked as done.
