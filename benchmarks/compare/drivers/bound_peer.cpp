@@ -9,6 +9,9 @@
 //   ranks.
 // - cells: the tensors are in private memory. Two ranks copy them through small buffers in shared memory that stay in
 //   the caches. A message of up to 56 bytes needs one cache line.
+// - set: the tensors are in private memory, and there are many of them. Each of two ranks copies all tensors into one
+//   buffer in shared memory, each with its number and its size. The ranks wait for each other once. Then each rank
+//   checks the number and the size of each tensor, and adds the other rank's elements to its own.
 // - single: the tensors are in private memory, and the kernel copies between the two processes.
 // With the argument `probe`, the program only says by its exit status whether the kernel allows this copy.
 #include <sched.h>
@@ -335,6 +338,86 @@ private:
     std::vector<float> output_;
 };
 
+class WholeSet final : public Program {
+public:
+    using Program::Program;
+    [[nodiscard]] std::vector<float*> begin(const compare::Case& c) override {
+        set_case(c);
+        memory_ = compare::shared_buffers(place_, kLine + count_ * sizeof(float) + c.counts.size() * sizeof(Header));
+        std::vector<float*> inputs;
+        for (const std::uint64_t count : c.counts) {
+            inputs.push_back(tensors_.emplace_back(count).data());
+        }
+        return inputs;
+    }
+    void run() override {
+        std::byte* mine = memory_[rank()] + kLine;
+        for (std::uint32_t i = 0; i < tensors_.size(); ++i) {
+            mine = write(mine, header_of(i));
+            std::memcpy(mine, tensors_[i].data(), tensors_[i].size() * sizeof(float));
+            mine += tensors_[i].size() * sizeof(float);
+        }
+        ++rounds_;
+        ready(rank()).store(rounds_, std::memory_order_release);
+        while (ready(1 - rank()).load(std::memory_order_acquire) < rounds_) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+        const std::byte* theirs = memory_[1 - rank()] + kLine;
+        for (std::uint32_t i = 0; i < tensors_.size(); ++i) {
+            const Header expected = header_of(i);
+            if (std::memcmp(theirs, &expected, sizeof(expected)) != 0) {
+                throw std::runtime_error("the other rank has sent another tensor");
+            }
+            theirs += sizeof(expected);
+            add(tensors_[i], theirs);
+            theirs += tensors_[i].size() * sizeof(float);
+        }
+    }
+    [[nodiscard]] std::vector<const float*> outputs() override {
+        std::vector<const float*> outputs;
+        for (const std::vector<float>& tensor : tensors_) {
+            outputs.push_back(tensor.data());
+        }
+        return outputs;
+    }
+    void end() override {
+        compare::line_up(place_);  // the other rank may still read the shared memory
+        ready(rank()).store(0, std::memory_order_relaxed);
+        rounds_ = 0;
+        tensors_.clear();
+        compare::line_up(place_);
+    }
+
+private:
+    struct Header {
+        std::uint32_t number;
+        std::uint32_t count;
+    };
+    [[nodiscard]] Header header_of(std::uint32_t number) const {
+        return {number, static_cast<std::uint32_t>(tensors_[number].size())};
+    }
+    static std::byte* write(std::byte* to, const Header& header) {
+        std::memcpy(to, &header, sizeof(header));
+        return to + sizeof(header);
+    }
+    static void add(std::vector<float>& to, const std::byte* from) {
+        const auto* values = reinterpret_cast<const float*>(from);
+        for (std::size_t i = 0; i < to.size(); ++i) {
+            to[i] += values[i];
+        }
+    }
+    /// How many rounds a rank has written. The rank stores it with release, and the other rank loads it with acquire.
+    [[nodiscard]] std::atomic<std::uint64_t>& ready(std::uint64_t rank) const {
+        return *reinterpret_cast<std::atomic<std::uint64_t>*>(memory_[rank]);  // the shared memory is filled with zeros
+    }
+
+    std::vector<std::byte*> memory_;
+    std::vector<std::vector<float>> tensors_;
+    std::uint64_t rounds_ = 0;
+};
+
 /// Copies between the memory of two processes.
 using Copy = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
 
@@ -450,10 +533,13 @@ std::unique_ptr<compare::Peer> program_named(const std::string& name, const comp
     if (name == "cells") {
         return std::make_unique<ThroughCells>(place);
     }
+    if (name == "set") {
+        return std::make_unique<WholeSet>(place);
+    }
     if (name == "single") {
         return std::make_unique<SingleCopy>(place);
     }
-    throw std::runtime_error("'" + name + "' is not a program: crossing, hand, cells, single");
+    throw std::runtime_error("'" + name + "' is not a program: crossing, hand, cells, set, single");
 }
 
 int run(int argc, char** argv) {

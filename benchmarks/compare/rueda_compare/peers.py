@@ -179,8 +179,8 @@ class Bound(Rueda):
     """The hand-written programs (drivers/bound_peer.cpp), whose times are bounds for the times of the libraries."""
 
     name = "bound"
-    ways = ("crossing", "by hand", "cells by hand", "single copy by hand")
-    _programs: Mapping[str, str] = dict(zip(ways, ("crossing", "hand", "cells", "single")))
+    ways = ("crossing", "by hand", "cells by hand", "single copy by hand", "set by hand")
+    _programs: Mapping[str, str] = dict(zip(ways, ("crossing", "hand", "cells", "single", "set")))
     bound_bytes = 1 << 20  # the cells
 
     def version(self) -> str:
@@ -202,6 +202,8 @@ class Bound(Rueda):
             return False
         if way == "crossing":
             return case.collective == "allreduce"
+        if way == "set by hand":
+            return bool(case.set_name) and ranks == 2
         if case.set_name or (way != "by hand" and ranks != 2):
             return False
         if way == "single copy by hand":

@@ -150,7 +150,9 @@ def run(
     cases = list(cases)
     plan = "\n".join(plan_line(case, effort, runner.has_result) for case in cases)
     least_bytes = runner.family.bound_bytes
-    shared = ranks * (max(least_bytes, *(case.bytes for case in cases)) + 8192) if least_bytes else 0
+    # a bound writes up to 16 bytes beside each tensor
+    most_bytes = max(least_bytes, *(case.bytes + 16 * len(case.counts) for case in cases))
+    shared = ranks * (most_bytes + 8192) if least_bytes else 0
     # An iteration writes the tensors, runs the operation and checks the results. Together this takes up to 40 ns per
     # byte with the slowest peers.
     least = sum(case.bytes for case in cases) * 40e-9 * ranks * (effort.fewest + 5)
