@@ -54,7 +54,6 @@ void TensorTable::bind(TensorEntry& entry, std::uint32_t slot, const Metadata& a
     entry.known_to_agree = false;
     entry.generation = 0;
     entry.counted = 0;
-    entry.was_direct = false;
     by_slot_[slot].store(&entry, std::memory_order_release);
 }
 

@@ -96,8 +96,6 @@ struct TensorEntry {
     /// The ticket of the name that the program announced after this name the last time. Only a guess: that name may be
     /// forgotten by now, and its ticket may belong to another name.
     std::uint32_t followed_by = kNoTicket;
-    /// Whether the last announcement in the slot was direct.
-    bool was_direct = false;
     /// True if `request` was compared with `agreed` and is equal to it, and neither of the two has changed since then.
     bool known_to_agree = false;
     /// True if this rank announced the pending operation only because it has joined. Another rank started the
