@@ -649,6 +649,7 @@ Status Leader::apply(const Decision& decision, Moved& moved) {
             closed_ = true;
             break;
         case DecisionKind::forget:
+        case DecisionKind::offered:  // the node never returns an offer as a decision
             return {};
     }
     moved.log = true;

@@ -167,6 +167,13 @@ void put(WireWriter& out, const Decision& decision) {
         if (!decision.result.empty()) {
             put(out, decision.result);
         }
+    } else if (decision.kind == DecisionKind::offered) {
+        if (decision.metadata) {
+            put(out, *decision.metadata);
+        }
+        if (!decision.result.empty()) {
+            put(out, decision.result);
+        }
     } else if (has_text(decision.kind)) {
         out.text(decision.text);
         if (decision.kind == DecisionKind::impossible) {
@@ -445,7 +452,7 @@ private:
         const auto flags = in_.number<std::uint8_t>();
         decision.kind = static_cast<DecisionKind>(kind);
         expect(kind >= static_cast<std::uint8_t>(DecisionKind::call) &&
-                   kind <= static_cast<std::uint8_t>(DecisionKind::impossible),
+                   kind <= static_cast<std::uint8_t>(DecisionKind::offered),
                "a decision is of the kind {}", kind);
         expect(may_have(decision.kind, flags), "a decision of the kind {} has the flags {}", kind, flags);
         decision.ends_batch = (flags & kEndsBatch) != 0;
@@ -486,6 +493,8 @@ private:
                 return flags == 0;
             case DecisionKind::forget:
                 return flags == kHasId;
+            case DecisionKind::offered:
+                return (flags & ~kHasResult) == (kHasId | kHasMetadata);
         }
         return false;
     }
@@ -507,6 +516,14 @@ private:
                 decision.result = carried();
                 expect(decision.result.size() == decision.bytes, "a tensor of {} bytes has a result of {}",
                        decision.bytes, decision.result.size());
+            }
+        } else if (decision.kind == DecisionKind::offered) {
+            decision.metadata = metadata();
+            if ((flags & kHasResult) != 0) {
+                decision.result = carried();
+                expect(decision.result.size() == bytes_of(*decision.metadata),
+                       "a tensor of {} bytes is offered with an input of {}", bytes_of(*decision.metadata),
+                       decision.result.size());
             }
         } else if (has_text(decision.kind)) {
             decision.text = in_.text(kMostTextBytes);
@@ -583,6 +600,16 @@ std::size_t encoded_bytes(std::span<const std::int64_t> rows) { return kLengthBy
 std::size_t encoded_bytes(const CarriedBytes& bytes) { return bytes.empty() ? 0 : kLengthBytes + bytes.size(); }
 
 }  // namespace
+
+bool accepts(const UpMessage& message, const Decision& offer) {
+    if (message.announcements.size() != 1 || !message.releases.empty() || !message.joined.empty() ||
+        !message.shutting_down.empty() || message.settled_hosts != 0 || message.closed_hosts != 0) {
+        return false;
+    }
+    const Announcement& announced = message.announcements.front();
+    return announced.key.id == offer.id && announced.claims.empty() && announced.rows.empty() &&
+           !has_joined(announced) && announced.input.size() == offer.result.size();
+}
 
 std::size_t most_message_bytes(std::uint32_t ranks) {
     // The longest part of a message is an announcement. An announcement has at most a name and kMostClaims claims; a

@@ -72,7 +72,7 @@ struct Release {
 };
 
 /// A message from a leader to its parent in the tree. The leader sends an UpMessage only after a DownMessage has
-/// acknowledged its previous UpMessage.
+/// acknowledged its previous UpMessage, or after the previous UpMessage has accepted an offer.
 struct UpMessage {
     std::uint64_t number = 0;       ///< counts from 1
     std::vector<Release> releases;  ///< processed before the announcements
@@ -105,6 +105,11 @@ enum class DecisionKind : std::uint8_t {
     /// All ranks announced the same operation, but no rank can do it. `text` gives the reason, and `code` the kind of
     /// error.
     impossible = 9,
+    /// Not a decision but an *offer* of the root to its only child: the root's host has announced the tensor `id`. If
+    /// the child's next UpMessage accepts the offer (see accepts()), the root's next decision is a call of this tensor,
+    /// and the child makes this decision itself. `metadata` is that of the call, and `result` is the partial result of
+    /// the root's host, or empty if the announcement carried no input.
+    offered = 10,
 };
 
 /// The value in `Decision::rows` that stands for a rank that has joined.
@@ -136,6 +141,11 @@ struct Decision {
     /// call is a batch of its own.
     std::vector<std::byte> result = {};
 };
+
+/// Whether `message`, the first message after an offer, accepts the offer: it contains nothing but the announcement of
+/// the offered tensor, without claims, and with an input if the offer has one. The root and the child call this
+/// function with the same arguments, so they agree about the outcome without a further message.
+[[nodiscard]] bool accepts(const UpMessage& message, const Decision& offer);
 
 /// A message from a leader to its child.
 struct DownMessage {

@@ -109,12 +109,35 @@ std::optional<std::uint32_t> TreeNode::child_number(std::uint32_t host) const {
     return contributor_of_[host] - 1;
 }
 
-void TreeNode::announce(Announcement announcement) { (void)note(take_announcement(std::move(announcement), kOwn)); }
-void TreeNode::release(std::uint64_t id) { (void)note(take_release({id, 1}, kOwn)); }
-void TreeNode::shut_down(std::int32_t rank) { (void)note(take_shutdown(rank, kOwn)); }
-void TreeNode::close() { (void)note(take_closed(1)); }
-void TreeNode::join(std::int32_t rank) { (void)note(take_joined(rank, kOwn)); }
-void TreeNode::settle() { (void)note(take_settled(1, kOwn)); }
+template <class Event>
+void TreeNode::take_own(Event event) {
+    if (root_ && offer_) {
+        postponed_.emplace_back(std::move(event));
+    } else {
+        (void)note(event());
+    }
+}
+
+void TreeNode::announce(Announcement announcement) {
+    take_own([this, announcement = std::move(announcement)]() mutable {
+        return take_announcement(std::move(announcement), kOwn);
+    });
+}
+void TreeNode::release(std::uint64_t id) {
+    take_own([this, id] { return take_release({id, 1}, kOwn); });
+}
+void TreeNode::shut_down(std::int32_t rank) {
+    take_own([this, rank] { return take_shutdown(rank, kOwn); });
+}
+void TreeNode::close() {
+    take_own([this] { return take_closed(1); });
+}
+void TreeNode::join(std::int32_t rank) {
+    take_own([this, rank] { return take_joined(rank, kOwn); });
+}
+void TreeNode::settle() {
+    take_own([this] { return take_settled(1, kOwn); });
+}
 
 void TreeNode::executed(std::uint64_t batches) {
     if (root_) {
@@ -157,12 +180,25 @@ Status TreeNode::take(std::uint32_t from_host, const TreeMessage& message) {
 
 Status TreeNode::take(const UpMessage& message, std::uint32_t child_number) {
     Child& child = children_[child_number];
-    const std::uint32_t contributor = child_number + 1;
     if (message.number != child.taken + 1 || child.acknowledged != child.taken) {
         return failure(ErrorCode::internal, "message {}, when it was told that {} of {} were taken in", message.number,
                        child.acknowledged, child.taken);
     }
     child.taken = message.number;
+    const std::optional<Decision> offer = std::exchange(offer_, std::nullopt);
+    RUEDA_RETURN_IF_FAILED(take_content(message, child_number));
+    if (offer && accepts(message, *offer)) {
+        note_acceptance(child);
+    }
+    for (const std::function<Status()>& event : std::exchange(postponed_, {})) {
+        RUEDA_RETURN_IF_FAILED(event());
+    }
+    return {};
+}
+
+Status TreeNode::take_content(const UpMessage& message, std::uint32_t child_number) {
+    Child& child = children_[child_number];
+    const std::uint32_t contributor = child_number + 1;
     for (const Release& release : message.releases) {
         RUEDA_RETURN_IF_FAILED(take_release(release, contributor));
     }
@@ -512,12 +548,82 @@ Status TreeNode::take(const DownMessage& message) {
     for (const Decision& decision : message.decisions) {
         RUEDA_RETURN_IF_FAILED(pass_on(decision));
     }
+    return accept_offer();
+}
+
+/// Only on the root. If only the root's host has announced a tensor, and nothing else is pending, returns an offer to
+/// the child. Between an offer and the child's next message, the root postpones all events of its own host. So when
+/// this message arrives, the root is in the state in which it made the offer, and its decision is known in advance.
+std::optional<Decision> TreeNode::next_offer(const Child& child) const {
+    if (!root_ || options_.shape.hosts != 2 || offer_ || closing_ || pending_.size() != 1 || !pending_calls_.empty() ||
+        child.sent != first_decision_ + decisions_.size() || !child.wanted.empty()) {
+        return std::nullopt;
+    }
+    const Entry& entry = pending_.begin()->second;
+    const bool is_plain = entry.who == std::vector{kOwn} && !entry.by_name && entry.claims.empty() &&
+                          entry.rows.empty() && entry.joined.empty() && entry.uncounted.empty();
+    if (!is_plain) {
+        return std::nullopt;
+    }
+    Decision offer;
+    offer.kind = DecisionKind::offered;
+    offer.id = entry.id;
+    offer.result = entry.inputs.empty() ? CarriedBytes() : entry.inputs[kOwn];
+    offer.metadata = root_->offered(entry.id, offer.result);
+    return offer.metadata ? std::optional(std::move(offer)) : std::nullopt;
+}
+
+/// Called on the root when the child has accepted the offer. The child has made the decision itself, and needs no
+/// acknowledgement of its message.
+void TreeNode::note_acceptance(Child& child) {
+    draw_from_root();
+    RUEDA_ASSERT(child.sent + 1 == first_decision_ + decisions_.size());
+    ++child.sent;
+    child.acknowledged = child.taken;
+}
+
+Status TreeNode::take_offer(Decision offer) {
+    if (!may_get_offers() || offer_ || closing_) {
+        return failure(ErrorCode::internal, "the id {} is offered to host {} of {}", offer.id, options_.host,
+                       options_.shape.hosts);
+    }
+    offer_ = std::move(offer);
     return {};
+}
+
+/// If the message that answers the offer was sent and accepts the offer, makes the decision that the root will make.
+Status TreeNode::accept_offer() {
+    if (!offer_ || last_sent_up_ == acknowledged_up_) {
+        return {};
+    }
+    const Decision offer = *std::exchange(offer_, std::nullopt);
+    const std::optional<UpMessage> sent = std::exchange(sent_, std::nullopt);
+    if (!sent || !accepts(*sent, offer)) {
+        return {};
+    }
+    acknowledged_up_ = last_sent_up_;
+    Decision decision;
+    decision.ends_batch = true;
+    decision.id = offer.id;
+    decision.operation = offer.metadata->operation;
+    decision.bytes = bytes_of(*offer.metadata);
+    if (!offer.result.empty()) {
+        const auto reduction = carried_reduction(*offer.metadata, ranks_on_[0] + ranks_on_[1]);
+        if (!reduction) {
+            return failure(ErrorCode::internal, "the id {} is offered with an input, and is not an allreduce",
+                           offer.id);
+        }
+        decision.result = combine_carried(*reduction, {offer.result, sent->announcements.front().input});
+    }
+    return pass_on(std::move(decision));
 }
 
 Status TreeNode::pass_on(Decision decision) {
     if (decision.kind == DecisionKind::wanted) {
         return take_wanted(decision);
+    }
+    if (decision.kind == DecisionKind::offered) {
+        return take_offer(std::move(decision));
     }
     RUEDA_RETURN_IF_FAILED(learn(decision));
     const bool is_whole = decision.kind != DecisionKind::call || decision.ends_batch;
@@ -666,16 +772,26 @@ std::optional<TreeMessage> TreeNode::message_up() {
         message.settled_hosts = std::exchange(outbox_.settled_hosts, 0);
         message.closed_hosts = std::exchange(outbox_.closed_hosts, 0);
     }
+    if (may_get_offers()) {
+        sent_ = message.announcements.size() == 1 ? std::optional(message) : std::nullopt;
+        (void)note(accept_offer());
+    }
     return message;
 }
 
 std::optional<TreeMessage> TreeNode::message_down(Child& child) {
     const std::uint64_t end = first_decision_ + decisions_.size();
-    if (child.sent == end && child.wanted.empty() && child.acknowledged == child.taken) {
+    std::optional<Decision> offer = next_offer(child);
+    if (child.sent == end && child.wanted.empty() && child.acknowledged == child.taken && !offer) {
         return std::nullopt;
     }
     DownMessage message;
     message.acknowledged = child.acknowledged = child.taken;
+    if (offer) {
+        offer_ = offer;
+        message.decisions.push_back(std::move(*offer));
+        return message;
+    }
     std::size_t room = most_bytes_ - empty_message_bytes();
     for (;;) {
         const bool is_wanted = !child.wanted.empty() && child.wanted.front().position <= child.sent;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -151,6 +152,7 @@ private:
 
     [[nodiscard]] Status take(std::uint32_t from_host, const TreeMessage& message);
     [[nodiscard]] Status take(const UpMessage& message, std::uint32_t child);
+    [[nodiscard]] Status take_content(const UpMessage& message, std::uint32_t child);
     [[nodiscard]] Status take(const DownMessage& message);
     [[nodiscard]] Status take_announcement(Announcement announcement, std::uint32_t contributor);
     [[nodiscard]] Status take_release(const Release& release, std::uint32_t contributor);
@@ -183,6 +185,16 @@ private:
     [[nodiscard]] std::optional<TreeMessage> message_up();
     [[nodiscard]] std::optional<TreeMessage> message_down(Child& child);
 
+    // The functions of an offer (docs/design/0002-several-hosts.md, "Offers").
+    [[nodiscard]] std::optional<Decision> next_offer(const Child& child) const;
+    void note_acceptance(Child& child);
+    [[nodiscard]] Status take_offer(Decision offer);
+    [[nodiscard]] Status accept_offer();
+    [[nodiscard]] bool may_get_offers() const { return !root_ && options_.shape.hosts == 2; }
+    /// Handles an event of this host, or postpones it if an offer of this node was not answered yet.
+    template <class Event>
+    void take_own(Event event);
+
     Status note(Status status);
 
     Options options_;
@@ -209,6 +221,12 @@ private:
     bool within_batch_ = false;  ///< true if this host has received only a part of a batch
     std::deque<Wanted> wanted_;  ///< requests to this host
     std::vector<Child> children_;
+    /// On the root: the offer that the child's next message answers. On its child: the offer that this node's next
+    /// message answers, or the message in flight.
+    std::optional<Decision> offer_;
+    std::vector<std::function<Status()>> postponed_;  ///< events of the root's host since it made the offer
+    /// Only if the root may make offers to this node: the message in flight, if it can accept an offer.
+    std::optional<UpMessage> sent_;
     bool closing_ = false;
     bool closed_ = false;
     Status failure_;

@@ -107,6 +107,18 @@ std::uint64_t TreeRoot::id_of(const TensorKey& key) const {
 /// inputs: a call with a result is a batch of its own, so it would split the batch into smaller ones.
 bool TreeRoot::is_called_at_once() const { return batch_.empty() && batches_ < executed_ + options_.batches_ahead; }
 
+std::optional<Metadata> TreeRoot::offered(std::uint64_t id, const CarriedBytes& input) const {
+    const auto name = names_.find(id);
+    if (closing_ || !decided_.empty() || !batch_.empty() || batches_ != executed_ || name == names_.end() ||
+        !name->second.last_called) {
+        return std::nullopt;
+    }
+    const Metadata& metadata = *name->second.last_called;
+    const bool fits = input.empty() ||
+                      (input.size() == bytes_of(metadata) && carried_reduction(metadata, options_.ranks).has_value());
+    return fits ? std::optional(metadata) : std::nullopt;
+}
+
 /// Combines the inputs that the announcements of all hosts carried. The result is empty if there are no such inputs, or
 /// if the data of such an operation moves in messages of its own.
 Result<CarriedBytes> TreeRoot::result_of(const Metadata& metadata, std::vector<CarriedBytes> inputs) const {

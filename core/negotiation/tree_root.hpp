@@ -50,6 +50,12 @@ public:
     /// Sets the number of executed batches, counted since the beginning.
     void executed(std::uint64_t batches) { executed_ = batches; }
 
+    /// Returns the metadata of the tensor's last call, if the root's next decision can be a call of this tensor that is
+    /// a batch of its own. Returns nothing if the root has other decisions or calls to make, or if a batch is not
+    /// executed yet: while batches run, other tensors become ready, and should share a batch. Also returns nothing if
+    /// `input` (the partial result of a host, or empty) does not belong to the tensor.
+    [[nodiscard]] std::optional<Metadata> offered(std::uint64_t id, const CarriedBytes& input) const;
+
     /// Returns the new decisions, in order. If fewer than `batches_ahead` batches wait for their execution, this
     /// function also closes the open batch (the batch that may still grow) and calls it.
     [[nodiscard]] std::vector<Decision> take_decisions();

@@ -105,6 +105,51 @@ void take_in_inputs(const TreeMessage& message) {
     }
 }
 
+/// Gives the message to one of two leaders, while the root's offer of the tensor of id 1 is open. If `to` is the child,
+/// the child has announced the tensor already if `has_announced` is true.
+void take_in_offer(std::uint32_t to, bool has_announced, const TreeMessage& message) {
+    Metadata metadata;
+    metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allreduce);
+    metadata.dtype = static_cast<std::uint8_t>(DType::float32);
+    metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
+    metadata.ndim = 1;
+    metadata.shape[0] = 2;
+    std::vector<TreeNode> nodes;
+    nodes.reserve(2);
+    for (std::uint32_t host = 0; host < 2; ++host) {
+        nodes.emplace_back(TreeNode::Options{.host = host, .shape = {2, 8}, .host_of = {0, 1}});
+        const auto rank = static_cast<std::int32_t>(host);
+        nodes[host].announce({{0, "a", std::nullopt}, {{metadata, {{rank, rank}}}}, {}});
+    }
+    expect(nodes[0].receive(1, *nodes[1].next_message(0)).is_ok());
+    expect(nodes[1].receive(0, *nodes[0].next_message(1)).is_ok());
+    for (TreeNode& node : nodes) {
+        expect(node.next_decision().has_value());
+    }
+    nodes[0].executed(1);
+    const Announcement with_input{{1, "", std::nullopt}, {}, {}, {}, {}, std::vector<std::byte>(8)};
+    nodes[0].announce(with_input);
+    expect(nodes[0].next_message(1).has_value());
+    if (has_announced) {
+        nodes[1].announce(with_input);
+        expect(nodes[1].next_message(0).has_value());
+    }
+    TreeMessage next = message;
+    if (auto* up = std::get_if<UpMessage>(&next)) {
+        up->number = 2;  // so that the input need not guess the number
+    } else if (auto* down = std::get_if<DownMessage>(&next)) {
+        down->acknowledged = 1;
+    }
+    const bool accepted = nodes[to].receive(1 - to, next).is_ok();
+    expect(accepted == nodes[to].status().is_ok() || std::holds_alternative<AbortMessage>(message));
+    nodes[to].announce(with_input);
+    while (const auto answer = nodes[to].next_message(1 - to)) {
+        expect(parse_tree_message(encode(*answer), kRanks, kHosts).is_ok());
+    }
+    while (nodes[to].next_decision()) {
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -124,5 +169,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     take_in(1, 0, message.value());
     take_in(3, 2, message.value());
     take_in_inputs(message.value());
+    take_in_offer(0, false, message.value());
+    take_in_offer(1, false, message.value());
+    take_in_offer(1, true, message.value());
     return 0;
 }

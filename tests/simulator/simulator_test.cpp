@@ -73,15 +73,14 @@ TEST_CASE("with two hosts and one tensor the delay is the sum of its parts") {
     Costs costs;
     costs.bytes_per_nanosecond = 1;
     const StepResult step = simulate_tree(job, costs, 2).back();
-    // Both hosts announce at the same time. The root waits for the message of host 1, which has 33 bytes and 12 more
-    // bytes for the announcement.
+    // Both hosts announce at the same time, and decide when they have the message of the other host. The message of
+    // host 1 has 33 bytes and 12 more bytes for the announcement.
     const Nanoseconds up = costs.item + (costs.send + costs.item) + (33 + 12) + costs.latency;
-    const Nanoseconds at_root = (costs.receive + costs.item) + costs.item + (costs.send + costs.item);
-    // The root's answer has 33 bytes and 19 more bytes for the call to start the tensor. The call contains the tensor's
-    // id instead of its name.
-    const Nanoseconds down = (33 + 19) + costs.latency + (costs.receive + costs.item) + costs.item;
+    const Nanoseconds at_receiver = (costs.receive + costs.item) + costs.item;
     REQUIRE(step.delays.size() == 1);
-    CHECK(step.delays[0] == up + at_root + down);
+    // The root sends its offer at the same time. The offer has 50 bytes, because it contains the metadata. So it
+    // arrives later than the announcement.
+    CHECK(step.delays[0] == up + at_receiver + (50 - 12));
     CHECK(step.messages == 2);
 }
 

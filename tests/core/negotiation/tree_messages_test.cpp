@@ -122,6 +122,13 @@ DownMessage full_down() {
     carried.bytes = 8;
     carried.result = CarriedBytes(8, std::byte{9});
     down.decisions.push_back(carried);
+    Decision offered;
+    offered.kind = DecisionKind::offered;
+    offered.id = 13;
+    offered.metadata = allreduce_of({2, 3}, DType::float64);
+    down.decisions.push_back(offered);
+    offered.result = CarriedBytes(48, std::byte{7});
+    down.decisions.push_back(offered);
     return down;
 }
 
@@ -189,7 +196,7 @@ TEST_CASE("a decoded message to the parent is equal to the encoded one") {
 TEST_CASE("a decoded message to a child is equal to the encoded one") {
     const DownMessage down = back(full_down());
     CHECK(down.acknowledged == 1ULL << 50);
-    REQUIRE(down.decisions.size() == 14);
+    REQUIRE(down.decisions.size() == 16);
     const Decision& call = down.decisions[0];
     CHECK(call.kind == DecisionKind::call);
     CHECK(call.id == 3);
@@ -233,6 +240,14 @@ TEST_CASE("a decoded message to a child is equal to the encoded one") {
     CHECK(down.decisions[12].rank == 3);
     CHECK(down.decisions[12].result.empty());
     CHECK(down.decisions[13].result == CarriedBytes(8, std::byte{9}));
+    for (const std::size_t offered : {14U, 15U}) {
+        CHECK(down.decisions[offered].kind == DecisionKind::offered);
+        CHECK(down.decisions[offered].id == 13);
+        REQUIRE(down.decisions[offered].metadata.has_value());
+        CHECK(agree(*down.decisions[offered].metadata, allreduce_of({2, 3}, DType::float64)));
+    }
+    CHECK(down.decisions[14].result.empty());
+    CHECK(down.decisions[15].result == CarriedBytes(48, std::byte{7}));
 }
 
 TEST_CASE("other messages are equal after decoding, and the text of an abort becomes one short line") {
@@ -412,8 +427,8 @@ TEST_CASE("bytes that no leader writes are refused, with the value found") {
         spoil(message.decisions[decision]);
         return error_of(message);
     };
-    CHECK(down(0, [](Decision& d) { d.kind = static_cast<DecisionKind>(10); }) ==
-          kDamaged + "a decision is of the kind 10");
+    CHECK(down(0, [](Decision& d) { d.kind = static_cast<DecisionKind>(11); }) ==
+          kDamaged + "a decision is of the kind 11");
     CHECK(down(0, [](Decision& d) { d.id = 0; }) == kDamaged + "a decision of the kind 1 has the flags 4");
     CHECK(down(0, [](Decision& d) { d.call = 3; }) == kDamaged + "a decision of the kind 1 has the flags 14");
     CHECK(down(0, [](Decision& d) { d.operation = 255; }) == kDamaged + "the operation 255 is called");
@@ -442,6 +457,11 @@ TEST_CASE("bytes that no leader writes are refused, with the value found") {
           kDamaged + "a call of the operation 1 with the flags 131 has a result");
     CHECK(down(13, [](Decision& d) { d.uncounted = 1; }) ==
           kDamaged + "a call of the operation 0 with the flags 195 has a result");
+    CHECK(down(14, [](Decision& d) { d.metadata.reset(); }) == kDamaged + "a decision of the kind 10 has the flags 2");
+    CHECK(down(14, [](Decision& d) { d.ends_batch = true; }) ==
+          kDamaged + "a decision of the kind 10 has the flags 35");
+    CHECK(down(15, [](Decision& d) { d.result.pop_back(); }) ==
+          kDamaged + "a tensor of 48 bytes is offered with an input of 47");
     CHECK(down(12, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");
     CHECK(up([](UpMessage& m) { m.settled_hosts = 4; }) == kDamaged + "4 of 3 hosts have settled");
     CHECK(up([](UpMessage& m) { m.joined = {6}; }) == kDamaged + "rank 6 is not one of 6");

@@ -240,6 +240,199 @@ TEST_CASE("carried inputs are used only if the call is decided at once") {
     CHECK(leaders.only_decision().result == carried_of({2}));
 }
 
+Announcement with_input(std::uint64_t id, float value) { return {by_id(id), {}, {}, {}, {}, carried_of({value})}; }
+
+/// Two hosts with tensors of one float that were called before. All batches are executed.
+Leaders two_hosts(std::size_t tensors) {
+    Leaders leaders({.hosts = 2, .fusion_threshold_bytes = 1000});
+    give_ids(leaders, std::vector<Metadata>(tensors, sum_of(1)));
+    leaders[0].executed(1);
+    return leaders;
+}
+
+/// Delivers the next message of a leader to the other leader.
+void send_next(Leaders& leaders, std::uint32_t from) {
+    const auto message = leaders[from].next_message(1 - from);
+    REQUIRE(message.has_value());
+    REQUIRE(leaders.deliver(from, 1 - from, *message).is_ok());
+}
+
+TEST_CASE("two hosts that announce a tensor at the same time decide after half a round trip") {
+    for (const bool carries : {false, true}) {
+        Leaders leaders = two_hosts(1);
+        for (int round = 1; round < 5; ++round) {
+            for (const std::uint32_t host : {0U, 1U}) {
+                carries ? leaders[host].announce(with_input(1, static_cast<float>(round)))
+                        : leaders[host].announce({by_id(1), {}, {}});
+            }
+            const auto up = leaders[1].next_message(0);
+            const auto down = leaders[0].next_message(1);
+            REQUIRE((up.has_value() && down.has_value()));
+            REQUIRE(leaders.deliver(0, 1, *down).is_ok());
+            REQUIRE(leaders.deliver(1, 0, *up).is_ok());
+            // Neither leader has anything to send, and both have decided.
+            CHECK(leaders.run() == 0);
+            const Decision call = leaders.only_decision();
+            CHECK(call.kind == DecisionKind::call);
+            CHECK(call.ends_batch);
+            CHECK(call.result == (carries ? carried_of({2 * static_cast<float>(round)}) : CarriedBytes()));
+            leaders[0].executed(1 + static_cast<std::uint64_t>(round));
+        }
+    }
+}
+
+TEST_CASE("a leader that has an offer decides when it announces the tensor") {
+    Leaders leaders = two_hosts(1);
+    leaders[0].announce(with_input(1, 3));
+    send_next(leaders, 0);
+    CHECK_FALSE(leaders[0].next_message(1).has_value());
+    CHECK_FALSE(leaders[1].next_decision().has_value());
+    leaders[1].announce(with_input(1, 4));
+    const auto up = leaders[1].next_message(0);
+    REQUIRE(up.has_value());
+    const auto call = leaders[1].next_decision();
+    REQUIRE(call.has_value());
+    CHECK(call->result == carried_of({7}));
+    // The leader may send its next message before the root has the previous one.
+    leaders[1].announce(with_input(1, 1));
+    const auto next = leaders[1].next_message(0);
+    REQUIRE(next.has_value());
+    REQUIRE(leaders.deliver(1, 0, *up).is_ok());
+    CHECK(leaders[0].next_decision()->result == carried_of({7}));
+    leaders[0].executed(2);
+    REQUIRE(leaders.deliver(1, 0, *next).is_ok());
+    leaders[0].announce(with_input(1, 2));
+    leaders.run();
+    CHECK(leaders.only_decision().result == carried_of({3}));
+}
+
+TEST_CASE("an offer that the next message does not accept has no effect") {
+    const auto different = [](Leaders& leaders, int what) {
+        TreeNode& child = leaders[1];
+        switch (what) {
+            case 0:
+                child.announce({by_id(2), {}, {}});
+                break;
+            case 1:
+                child.announce({by_id(1), {}, {}});  // without an input
+                break;
+            case 2:
+                leaders.announce(1, by_id(1), sum_of(1));  // with a claim
+                break;
+            case 3:
+                child.announce(with_input(1, 4));
+                child.announce({by_id(2), {}, {}});
+                break;
+            case 4:
+                child.release(2);
+                child.announce(with_input(1, 4));
+                break;
+            default:
+                child.join(1);
+                break;
+        }
+    };
+    for (const bool crosses : {false, true}) {
+        for (int what = 0; what < 6; ++what) {
+            INFO("case " << what << ", the messages cross: " << crosses);
+            Leaders leaders = two_hosts(2);
+            leaders[0].announce(with_input(1, 3));
+            if (!crosses) {
+                send_next(leaders, 0);
+            }
+            different(leaders, what);
+            const auto up = leaders[1].next_message(0);
+            REQUIRE(up.has_value());
+            if (crosses) {
+                send_next(leaders, 0);
+            }
+            CHECK_FALSE(leaders[1].next_decision().has_value());
+            REQUIRE(leaders.deliver(1, 0, *up).is_ok());
+            if (what == 0) {
+                leaders[1].announce(with_input(1, 4));
+            }
+            leaders.run();
+            if (what == 5) {
+                CHECK(leaders[1].pending().empty());
+                continue;
+            }
+            const Decision call = leaders.only_decision();
+            CHECK(call.id == 1);
+            CHECK(call.result == (what == 1 || what == 2 ? CarriedBytes() : carried_of({7})));
+        }
+    }
+}
+
+TEST_CASE("after an offer, events of the root's host wait for the child's next message") {
+    Leaders leaders = two_hosts(2);
+    leaders[0].announce(with_input(1, 3));
+    send_next(leaders, 0);
+    leaders[0].announce({by_id(2), {}, {}});
+    leaders[0].shut_down(0);
+    CHECK_FALSE(leaders[0].next_message(1).has_value());
+    CHECK_FALSE(leaders[0].next_decision().has_value());
+    SECTION("the child accepts the offer") {
+        leaders[1].announce(with_input(1, 4));
+        leaders.run();
+        const std::vector<Decision> decisions = leaders.decisions();
+        REQUIRE(decisions.size() == 2);
+        CHECK(decisions[0].result == carried_of({7}));
+        CHECK(decisions[1].kind == DecisionKind::closing);
+    }
+    SECTION("the child does not accept the offer") {
+        leaders[1].shut_down(1);
+        leaders.run();
+        CHECK(leaders.only_decision().kind == DecisionKind::closing);
+    }
+}
+
+TEST_CASE("the root makes no offer if its next decision is not known") {
+    const auto offers = [](Leaders& leaders) { return leaders[0].next_message(1).has_value(); };
+    Leaders busy = two_hosts(2);
+    busy.announce_everywhere(by_id(2));
+    busy.run();
+    busy[0].announce(with_input(1, 3));
+    CHECK_FALSE(offers(busy));  // a batch runs
+    busy[0].executed(2);
+    CHECK(offers(busy));
+    Leaders several = two_hosts(2);
+    several[0].announce(with_input(1, 3));
+    several[0].announce({by_id(2), {}, {}});
+    CHECK_FALSE(offers(several));
+    Leaders by_names = two_hosts(1);
+    by_names.announce(0, by_name("new"), sum_of(1));
+    CHECK_FALSE(offers(by_names));
+    Leaders changed = two_hosts(1);
+    changed.announce(0, by_id(1), sum_of(2));
+    CHECK_FALSE(offers(changed));
+    Leaders three({.hosts = 3});
+    give_ids(three, {sum_of(1)});
+    three[0].executed(1);
+    three[0].announce(with_input(1, 3));
+    CHECK_FALSE(offers(three));
+}
+
+TEST_CASE("an offer that no correct root makes is refused") {
+    Decision offer;
+    offer.kind = DecisionKind::offered;
+    offer.id = 1;
+    offer.metadata = sum_of(1);
+    Leaders twice = two_hosts(1);
+    CHECK(twice[1].receive(0, DownMessage{1, {offer, offer}}).message() ==
+          "host 0 sent host 1: the id 1 is offered to host 1 of 2");
+    Leaders three({.hosts = 3});
+    give_ids(three, {sum_of(1)});
+    CHECK(three[1].receive(0, DownMessage{1, {offer}}).message() ==
+          "host 0 sent host 1: the id 1 is offered to host 1 of 3");
+    Leaders unknown = two_hosts(1);
+    offer.metadata->reduce_op = static_cast<std::uint8_t>(ReduceOp::adasum);
+    offer.result = carried_of({1});
+    REQUIRE(unknown[1].receive(0, DownMessage{1, {offer}}).is_ok());
+    unknown[1].announce(with_input(1, 2));
+    REQUIRE(unknown[1].next_message(0).has_value());
+    CHECK(unknown[1].status().code() == ErrorCode::internal);
+}
+
 TEST_CASE("a carried input of the wrong size, or of several hosts, is refused") {
     Leaders leaders({.hosts = 2});
     give_ids(leaders, {sum_of(2)});

@@ -728,6 +728,21 @@ TEST_CASE("random jobs: the same decisions everywhere, and one for each tensor")
     CHECK(results > (tests::kSanitized ? 10U : 50U));
 }
 
+TEST_CASE("random jobs of two hosts, whose root makes offers") {
+    std::size_t results = 0;
+    for (std::uint32_t seed = 1000; seed < (tests::kSanitized ? 1200 : 3000); ++seed) {
+        INFO("seed " << seed);
+        Job job(seed, 2, /*joins=*/seed % 3 == 0);
+        if (seed % 3 == 1) {
+            job.run_until_a_shutdown();
+        } else {
+            job.run();
+        }
+        results += job.results();
+    }
+    CHECK(results > (tests::kSanitized ? 100U : 1000U));
+}
+
 TEST_CASE("random jobs whose ranks join: announcements of the other ranks are called, and all ranks return together") {
     std::size_t asks = 0;
     for (std::uint32_t seed = 0; seed < (tests::kSanitized ? 30 : 150); ++seed) {
