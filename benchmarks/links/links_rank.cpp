@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // One rank of benchmarks/links/links. Times blocking allreduces in turn: Rueda, Rueda with float16 values between
-// hosts, MPI, and, for small tensors, a hand-written round trip between the first ranks of the hosts (SpinningStar).
-// Rank 0 prints a line of JSON for each size:
+// hosts, MPI, and programs written by hand (SpinningSockets): for small tensors, a round trip between the first ranks
+// of the hosts ("star"), and for two hosts, an exchange between their first ranks ("exchange"). Rank 0 prints a line of
+// JSON for each size:
 //
-//   {"bytes": …, "rueda": [µs …], "fp16": [µs …], "mpi": [µs …], "star": [µs …]}
+//   {"bytes": …, "rueda": [µs …], "fp16": [µs …], "mpi": [µs …], "star": [µs …], "exchange": [µs …]}
 //
 // Usage: links_rank SECONDS SIZE…
 #define OMPI_SKIP_MPICXX 1
@@ -33,6 +34,41 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Whether the ranks outnumber the cores, so that a rank that polls must give up the core from time to time.
+bool is_crowded() {
+    static const bool crowded = rueda::size() > ::sysconf(_SC_NPROCESSORS_ONLN);
+    return crowded;
+}
+
+/// Lets all ranks return at the same time. A barrier alone does not suffice: on a link with a delay, some ranks leave
+/// it later than others by up to the delay, and an operation then seems to take this time too. The hosts are namespaces
+/// of one machine, so all ranks have the same clock.
+class CommonStart {
+public:
+    CommonStart() {
+        const auto begin = Clock::now();
+        for (int i = 0; i < kBarriers; ++i) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        patience_ = std::chrono::microseconds(20) + (Clock::now() - begin) / kBarriers * 2;
+    }
+
+    void wait() const {
+        MPI_Barrier(MPI_COMM_WORLD);
+        auto start = (Clock::now() + patience_).time_since_epoch().count();
+        MPI_Bcast(&start, sizeof start, MPI_BYTE, 0, MPI_COMM_WORLD);
+        while (Clock::now().time_since_epoch().count() < start) {
+            if (is_crowded()) {
+                ::sched_yield();
+            }
+        }
+    }
+
+private:
+    static constexpr int kBarriers = 10;
+    Clock::duration patience_{};  // longer than the broadcast of the start
+};
+
 /// Times single operations and checks their results. The time is that of the slowest rank, in µs.
 class Timed {
 public:
@@ -42,7 +78,7 @@ public:
         for (std::size_t i = 0; i < data_.size(); ++i) {
             data_[i] = value(i, rueda::rank());
         }
-        MPI_Barrier(MPI_COMM_WORLD);
+        start_.wait();
         const auto begin = Clock::now();
         reduce(data_);
         double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -60,9 +96,10 @@ private:
         return static_cast<float>((i + static_cast<std::size_t>(rank)) % 32);
     }
     void check() const {
+        const int size = rueda::size();
         for (std::size_t i = 0; i < data_.size(); ++i) {
             float expected = 0;
-            for (int rank = 0; rank < rueda::size(); ++rank) {
+            for (int rank = 0; rank < size; ++rank) {
                 expected += value(i, rank);
             }
             if (data_[i] != expected) {
@@ -72,25 +109,47 @@ private:
     }
 
     std::vector<float> data_;
+    CommonStart start_;
 };
 
-/// The fastest way to reduce a small tensor through one host: the first rank of each other host sends its tensor over
-/// TCP to rank 0, which adds all tensors and sends the sum back. All these ranks poll their sockets without a pause,
-/// and nothing is compared or authenticated. The other ranks of the hosts do nothing, and get no result.
-class SpinningStar {
+/// Allreduces written by hand between the first ranks of the hosts, over TCP connections to rank 0. All these ranks
+/// poll their sockets without a pause, and nothing is compared or authenticated. The other ranks of the hosts do
+/// nothing, and get no result.
+class SpinningSockets {
 public:
-    static constexpr std::size_t kMostBytes = 16 * 1024;
+    static constexpr std::size_t kMostBytesOfStar = 16 * 1024;
+    static constexpr std::size_t kMostBytesOfExchange = 1024 * 1024;
 
-    SpinningStar() { connect_all(); }
-    ~SpinningStar() {
+    SpinningSockets() { connect_all(); }
+    ~SpinningSockets() {
         for (const int connection : connections_) {
             ::close(connection);
         }
     }
-    SpinningStar(const SpinningStar&) = delete;
-    SpinningStar& operator=(const SpinningStar&) = delete;
+    SpinningSockets(const SpinningSockets&) = delete;
+    SpinningSockets& operator=(const SpinningSockets&) = delete;
 
-    void operator()(std::vector<float>& data) {
+    [[nodiscard]] static bool may_exchange() { return rueda::size() == 2 * rueda::local_size(); }
+    /// Only for two hosts: their first ranks send each other their tensors at the same time, and both add them.
+    void exchange(std::vector<float>& data) {
+        const std::size_t bytes = data.size() * sizeof(float);
+        other_.resize(data.size());
+        for (const int connection : connections_) {
+            auto* const out = reinterpret_cast<char*>(data.data());
+            auto* const in = reinterpret_cast<char*>(other_.data());
+            for (std::size_t sent = 0, received = 0; sent < bytes || received < bytes;) {
+                sent += sent < bytes ? step(connection, out + sent, bytes - sent, &::send) : 0;
+                received += received < bytes ? step(connection, in + received, bytes - received, &::recv) : 0;
+            }
+            for (std::size_t i = 0; i < data.size(); ++i) {
+                data[i] += other_[i];
+            }
+        }
+    }
+
+    /// The fastest way to reduce a small tensor through one host: the first rank of each other host sends its tensor to
+    /// rank 0, which adds all tensors and sends the sum back.
+    void star(std::vector<float>& data) {
         const std::size_t bytes = data.size() * sizeof(float);
         if (rueda::rank() != 0) {
             for (const int connection : connections_) {
@@ -159,20 +218,24 @@ private:
         connections_.push_back(connection);
     }
 
-    /// Calls `move` (send or recv) until all bytes are transferred. Gives up the core between two calls if the ranks
-    /// outnumber the cores.
+    /// Calls `move` (send or recv) until all bytes are transferred.
     template <class Move>
     static void transfer(int connection, float* data, std::size_t bytes, Move move) {
-        static const bool is_crowded = rueda::size() > ::sysconf(_SC_NPROCESSORS_ONLN);
         auto* next = reinterpret_cast<char*>(data);
         for (char* const end = next + bytes; next != end;) {
-            const ssize_t moved = move(connection, next, static_cast<std::size_t>(end - next), MSG_DONTWAIT);
-            require(moved > 0 || (moved < 0 && errno == EAGAIN), "a transfer");
-            next += moved > 0 ? moved : 0;
-            if (moved < 0 && is_crowded) {
-                ::sched_yield();
-            }
+            next += step(connection, next, static_cast<std::size_t>(end - next), move);
         }
+    }
+    /// Calls `move` once, and returns how many bytes were transferred. If none were, gives up the core if the ranks
+    /// outnumber the cores.
+    template <class Move>
+    static std::size_t step(int connection, char* data, std::size_t bytes, Move move) {
+        const ssize_t moved = move(connection, data, bytes, MSG_DONTWAIT);
+        require(moved > 0 || (moved < 0 && errno == EAGAIN), "a transfer");
+        if (moved < 0 && is_crowded()) {
+            ::sched_yield();
+        }
+        return moved > 0 ? static_cast<std::size_t>(moved) : 0;
     }
 
     const bool takes_part_ = rueda::local_rank() == 0;
@@ -203,7 +266,7 @@ Reduce by_rueda(const rueda::TensorSlot& slot, rueda::Compression compression) {
     };
 }
 
-void measure(std::size_t bytes, double seconds, SpinningStar& star) {
+void measure(std::size_t bytes, double seconds, SpinningSockets& sockets) {
     Timed timed(bytes / sizeof(float));
     const rueda::TensorSlot plain(fmt::format("tensor of {}", bytes));
     const rueda::TensorSlot halves(fmt::format("tensor of {} as float16", bytes));
@@ -213,8 +276,13 @@ void measure(std::size_t bytes, double seconds, SpinningStar& star) {
     std::vector<Candidate> candidates = {{"rueda", by_rueda(plain, rueda::Compression::none)},
                                          {"fp16", by_rueda(halves, rueda::Compression::fp16)},
                                          {"mpi", by_mpi}};
-    if (bytes <= SpinningStar::kMostBytes) {
-        candidates.push_back({"star", std::ref(star), {}, SpinningStar::gives_result()});
+    if (bytes <= SpinningSockets::kMostBytesOfStar) {
+        const auto star = [&sockets](std::vector<float>& data) { sockets.star(data); };
+        candidates.push_back({"star", star, {}, SpinningSockets::gives_result()});
+    }
+    if (bytes <= SpinningSockets::kMostBytesOfExchange && SpinningSockets::may_exchange()) {
+        const auto exchange = [&sockets](std::vector<float>& data) { sockets.exchange(data); };
+        candidates.push_back({"exchange", exchange, {}, SpinningSockets::gives_result()});
     }
     for (const Candidate& candidate : candidates) {
         static_cast<void>(timed(candidate.reduce, candidate.gives_result));
@@ -238,13 +306,13 @@ void measure(std::size_t bytes, double seconds, SpinningStar& star) {
 int main(int argc, char** argv) {
     try {
         rueda::init();
-        SpinningStar star;
+        SpinningSockets sockets;
         for (int i = 2; i < argc; ++i) {
             const auto bytes = rueda::base::parse_bytes(argv[i]);
             if (!bytes || *bytes < sizeof(float) || *bytes % sizeof(float) != 0) {
                 throw rueda::InvalidArgument(fmt::format("size '{}' is not whole float32 (4, 64K, 16M)", argv[i]));
             }
-            measure(*bytes, std::stod(argv[1]), star);
+            measure(*bytes, std::stod(argv[1]), sockets);
         }
         rueda::shutdown();
         return 0;

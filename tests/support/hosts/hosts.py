@@ -96,10 +96,11 @@ def why_no_limits():
 class Hosts:
     """A group of hosts. Only one thread may use it. A closed group must not be used any more."""
 
-    def __init__(self, count=2, rate=None, names=None, delay_ms=0, wire=False):
+    def __init__(self, count=2, rate=None, names=None, delay_ms=0, wire=False, burst="256kb"):
         self.names = names or [f"{PREFIX}{number}" for number in range(count)]
         self.addresses = [f"{SUBNET}.{number + 1}" for number in range(len(self.names))]
         self.rate = rate
+        self.burst = burst  # how many bytes of a link that was idle pass without a limit
         self.delay_ms = delay_ms  # delay of each packet in each direction
         self.has_wire = wire or delay_ms > 0  # whether slow_wire.py forwards the packets, and not the kernel's bridge
         self.holders = []
@@ -183,7 +184,7 @@ class Hosts:
         self._ip(pid, f"address add {self.addresses[number]}/24 dev eth0")
         self._ip(pid, "link set eth0 up")
         if self.rate:
-            shape = f"qdisc add dev eth0 root tbf rate {self.rate} burst 256kb latency 50ms"
+            shape = f"qdisc add dev eth0 root tbf rate {self.rate} burst {self.burst} latency 50ms"
             subprocess.run(["nsenter", "--target", str(pid), "--net", "tc", *shape.split()], check=True)
 
     def on_host(self, number, command, folder=None):
