@@ -45,8 +45,8 @@ class LimitedLinks(HostsTest):
         # Each of two hosts sends half of its partial sum, and then half of the result. In total, each host sends as
         # many bytes as the tensor has.
         least = (4 * self.floats - BURST) * BITS_PER_BYTE / self.bits_per_second
-        # A result needs one message to the other host and one answer. So the transfer takes at least twice the delay of
-        # one direction.
+        # The first call of a name needs one message to the other host and one answer. So the transfer takes at least
+        # twice the delay of one direction.
         round_trip = 2 * self.delay_ms / 1000
         for small, large in self.seconds_of_transfer(*layout):
             self.assertGreaterEqual(large, least + round_trip / 2)
