@@ -135,7 +135,7 @@ struct alignas(kCacheLine) StackBlock {
 /// The data at the beginning of the arena, the memory that all ranks of a host share.
 struct alignas(4096) ControlBlock {
     /// Increase this number with every change of the arena's layout.
-    static constexpr std::uint32_t kLayoutVersion = 17;
+    static constexpr std::uint32_t kLayoutVersion = 18;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;
