@@ -3,11 +3,14 @@
 """Compares torch.distributed on the backend "rueda" with Gloo. Both take turns in one run.
 
 Usage: ruedarun --no-mpi -np 2 python benchmarks/python/torch_distributed_bench.py [--seconds S] [--largest BYTES]
-[--json FILE] [--ddp | --small]
+[--json FILE] [--link BURST | --ddp | --small]
 
 The backends run blocks of calls in turn. Each rank rewrites its input before each call. The table has medians of the
 slower rank, in microseconds. Before the measurement, the results of both backends are compared. The row send/recv shows
 half of the time for a message to the neighbour and back. All pairs of neighbours exchange messages at the same time.
+
+--link is for two ranks on two hosts. It measures the goodput: the throughput of two simultaneous TCP streams between the
+hosts. No backend can be faster than the time of the bytes at this goodput. An idle link lets BURST bytes pass at once.
 
 --ddp measures training steps, in milliseconds, of a model with as many parameters as ResNet-50, and steps without
 communication. The variants are plain DDP, DDP with gradients as views of the buckets, and DDP with a hook that copies
@@ -16,9 +19,12 @@ microseconds.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
+import socket
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -51,6 +57,7 @@ class Row:
     input: torch.Tensor
     output: torch.Tensor
     share: float = 1.0  # the call's time is multiplied by this factor, for example to get half of a round trip
+    crosses: float = 1.0  # with two ranks: the part of the bytes that each of them, or the only sender, sends
 
     def prepare(self) -> None:
         """Writes the input of the next call."""
@@ -121,9 +128,16 @@ def rows_of(count: int) -> Iterator[Row]:
     parts = list(whole.view(size, -1).unbind())
     yield Row("all_reduce", count, lambda group: dist.all_reduce(tensor, group=group), tensor, tensor)
     yield Row("broadcast", count, lambda group: dist.broadcast(tensor, 0, group=group), tensor, tensor)
-    yield Row("all_gather", count, lambda group: dist.all_gather(parts, each, group=group), each, whole)
-    yield Row("reduce_scatter", count, lambda group: SCATTER(each, whole, group=group), whole, each)
-    yield Row("all_to_all", count, lambda group: dist.all_to_all_single(other, whole, group=group), whole, other)
+    yield Row("all_gather", count, lambda group: dist.all_gather(parts, each, group=group), each, whole, crosses=0.5)
+    yield Row("reduce_scatter", count, lambda group: SCATTER(each, whole, group=group), whole, each, crosses=0.5)
+    yield Row(
+        "all_to_all",
+        count,
+        lambda group: dist.all_to_all_single(other, whole, group=group),
+        whole,
+        other,
+        crosses=0.5,
+    )
     yield Row("send/recv", count, lambda group: there_and_back(tensor, group), tensor, tensor, share=0.5)
 
 
@@ -135,6 +149,28 @@ def operations(largest: int) -> list[Row]:
         if count <= largest:
             rows += rows_of(count)
     return sorted(rows, key=lambda row: row.name)
+
+
+def goodput(group: dist.ProcessGroup) -> float:
+    """Returns how many bytes per second the two ranks send to each other at the same time."""
+    count = 64 << 20
+    address: list[object] = [None]
+    with contextlib.ExitStack() as stack:
+        if dist.get_rank() == 0:
+            server = stack.enter_context(socket.create_server(("", 0)))
+            address = [(socket.gethostname(), server.getsockname()[1])]
+        dist.broadcast_object_list(address, 0, group=group)
+        link = server.accept()[0] if dist.get_rank() == 0 else socket.create_connection(address[0])
+        stack.enter_context(link)
+        began = time.perf_counter()
+        sender = threading.Thread(target=link.sendall, args=(bytes(count),))
+        sender.start()
+        room = bytearray(1 << 20)
+        received = 0
+        while received < count:
+            received += link.recv_into(room) or count  # the other side never closes the connection before the end
+        sender.join()
+        return count / slower(time.perf_counter() - began, group)
 
 
 def resnet() -> torch.nn.Module:
@@ -250,6 +286,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
     parser.add_argument("--largest", type=int, default=64 << 20, help="bytes")
     parser.add_argument("--json", metavar="FILE", help="for the table, on rank 0")
+    parser.add_argument("--link", type=int, metavar="BURST", help="measure the link's goodput, too")
     parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--small", action="store_true")
     given = parser.parse_args()
@@ -266,9 +303,13 @@ def main() -> None:
         if dist.get_rank() == 0:
             print("| operation | bytes | rueda | gloo | gloo / rueda |\n|---|---|---|---|---|")
         rows = []
+        bytes_per_second = goodput(groups["gloo"]) if given.link is not None else 0.0
         for row in operations(given.largest):
             medians = compare(groups, row, given.seconds)
             microseconds = {name: median * 1e6 for name, median in medians.items()}
+            limited = row.bytes * row.crosses - given.link if given.link is not None else 0.0
+            if limited > 0:
+                microseconds["link"] = limited / bytes_per_second * 1e6
             rows.append({"operation": row.name, "bytes": row.bytes, **microseconds})
             if dist.get_rank() == 0:
                 print(line(row, medians), flush=True)

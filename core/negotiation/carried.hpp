@@ -17,9 +17,6 @@ namespace rueda::core {
 /// The largest input that an announcement between hosts carries, in bytes. Larger inputs are faster as messages of
 /// their own, because each byte in a message between leaders is authenticated, and passes through the root.
 inline constexpr std::size_t kMostCarriedBytes = 2048;
-/// The largest number of hosts whose announcements carry inputs. With more hosts, not all leaders are children of the
-/// root, and the leaders in between would have to pass on the inputs of their whole subtrees.
-inline constexpr std::uint32_t kMostCarryingHosts = 9;
 
 /// The partial result of one host, or the result of all hosts.
 using CarriedBytes = std::vector<std::byte>;

@@ -26,6 +26,9 @@ struct TreeShape {
 
     [[nodiscard]] std::optional<std::uint32_t> parent(std::uint32_t host) const;
     [[nodiscard]] std::vector<std::uint32_t> children(std::uint32_t host) const;
+    /// Whether all other leaders are children of the root. Only then announcements carry inputs: otherwise, the leaders
+    /// in between would have to pass on the inputs of their whole subtrees.
+    [[nodiscard]] bool is_star() const { return hosts <= radix + 1; }
 };
 
 /// One leader's part of the negotiation between hosts. A node gathers the announcements of its host and of its

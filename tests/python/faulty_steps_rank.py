@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""One rank of a job of test_faults.py. It trains in steps of many allreduces. After SECONDS, the rank VICTIM is killed
-inside a step. Every other rank prints one line with the error that it got.
+"""One rank of a job of test_faults.py. It trains in steps of many allreduces, of tiny ones in turn if the kind is small.
+After SECONDS, the rank VICTIM is killed inside a step. Every other rank prints one line with the error that it got.
 
-Usage: faulty_steps_rank.py adasum|compression VICTIM SECONDS [HOSTS]. HOSTS has a letter for each rank, which names the
-rank's host.
+Usage: faulty_steps_rank.py adasum|compression|small VICTIM SECONDS [HOSTS]. HOSTS has a letter for each rank, which
+names the rank's host.
 """
 
 import os
@@ -18,13 +18,15 @@ import rueda
 
 # a tensor travels in the announcement, in one chunk, or in many chunks, depending on its size
 SIZES = (7, 5_000, 100_000, 400_000)
+# between hosts, these tensors travel with the negotiation
+SMALL_SIZES = (1, 7, 300, 512)
 
 
-def tensors():
+def tensors(sizes=SIZES):
     """Yields tensors of small integers, because sums of a few of them are exact in both 16-bit float types. Half of the
     tensors are in memory that rueda.empty() allocated."""
     for resident in (False, True):
-        for size in SIZES:
+        for size in sizes:
             tensor = rueda.empty(size, np.float32) if resident else np.empty(size, np.float32)
             tensor[...] = np.arange(size) % 17 - 8
             yield tensor
@@ -49,6 +51,14 @@ def steps_until_failure(kind):
             np.testing.assert_array_equal(handle.result(), factor * tensor)
 
 
+def small_steps_until_failure():
+    """Repeats blocking allreduces of tiny tensors, one after the other, and checks their results until one fails."""
+    given = list(tensors(SMALL_SIZES))
+    while True:
+        for i, tensor in enumerate(given):
+            np.testing.assert_array_equal(rueda.allreduce(tensor, f"tensor {i}", rueda.Sum), rueda.size() * tensor)
+
+
 def end_of(call, *arguments):
     try:
         call(*arguments)
@@ -70,7 +80,7 @@ def main():
     rueda.barrier()
     if rank == victim:
         threading.Timer(seconds, end).start()
-    error = end_of(steps_until_failure, kind)
+    error = end_of(small_steps_until_failure) if kind == "small" else end_of(steps_until_failure, kind)
     failed = time.time()
     after = end_of(rueda.allreduce, np.ones(3), "after")
     os.write(1, f"<rank {rank} {os.getpid()} {failed:.6f} {error!r} {after!r}>\n".encode())

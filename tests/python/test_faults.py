@@ -231,7 +231,7 @@ class KilledInTheMiddle(unittest.TestCase):
     def kills(self):
         plan = random.Random(int(os.environ.get("FAULT_SEED", "1")))
         for _ in range(int(os.environ.get("FAULT_ROUNDS", "2"))):
-            for kind in ("adasum", "compression"):
+            for kind in ("adasum", "compression", "small"):
                 yield kind, plan.randrange(4), plan.uniform(0, 0.2)
 
     def test_on_one_host(self):
@@ -242,6 +242,12 @@ class KilledInTheMiddle(unittest.TestCase):
     def test_on_two_hosts(self):
         for kill in self.kills():
             self.check(MPIRUN, *kill, "aabb")
+
+    @unittest.skipUnless(has_open_mpi(), "no Open MPI here")
+    def test_small_tensors_on_three_hosts(self):
+        for kind, victim, seconds in self.kills():
+            if kind == "small":
+                self.check(MPIRUN, kind, victim, seconds, "aabc")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // Tests that a leader's receive buffers stay allocated after the leader is destroyed, because MPI may still write to
-// them.
+// them. Also tests what a leader does when the connection to another host ends.
 #include "core/hosts/leader.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "core/negotiation/tree_messages.hpp"
@@ -43,7 +46,12 @@ public:
         if (const auto sent = sent_.find(ticket); sent != sent_.end()) {
             return std::optional(sent->second);
         }
-        const std::optional<std::size_t> came = posted_.at(ticket).came;
+        const Posted& posted = posted_.at(ticket);
+        is_cut_ = is_cut_ || (cut_on_ && posted.port == Port(*cut_on_));
+        if (is_cut_ && posted.rank == 1) {
+            return Status(ErrorCode::aborted, "the connection to rank 1 has ended");
+        }
+        const std::optional<std::size_t> came = posted.came;
         if (came) {
             posted_.erase(ticket);
         }
@@ -66,6 +74,8 @@ public:
         }
         FAIL("nothing is received on that channel");
     }
+    /// From the next test() of a receive on `channel` on, all receives from rank 1 fail.
+    void cut_when_tested(Channel channel) { cut_on_ = channel; }
     [[nodiscard]] std::vector<std::span<std::byte>> rooms() const {
         std::vector<std::span<std::byte>> all;
         for (const auto& [ticket, posted] : posted_) {
@@ -78,6 +88,8 @@ private:
     Ticket last_ = 0;
     std::map<Ticket, std::size_t> sent_;
     std::map<Ticket, Posted> posted_;
+    std::optional<Channel> cut_on_;
+    bool is_cut_ = false;
 };
 
 /// Rank 0 is alone on the root's host. Ranks 1 and 2 are on another host.
@@ -187,6 +199,36 @@ TEST_CASE("a leader that takes its receives back leaves none posted", "[threads]
     REQUIRE(host.leader->take_back_receives().is_ok());
     host.leader.reset();
     CHECK(host.transport.rooms().empty());
+}
+
+TEST_CASE("a leader waits for the reason when it notices the end of a connection", "[threads]") {
+    // Whichever receive notices the end first: that of the tree's messages, or that of the stall inquiry.
+    const auto channel = GENERATE(Transport::Channel::control, Transport::Channel::diagnostics);
+    RootsHost host;
+    host.turn();
+    host.transport.cut_when_tested(channel);
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a stall inquiry has a turn every 50 ms
+    host.turn();
+    host.turn();
+    const std::string reason = "rank 1 has died: Killed";
+    host.transport.deliver(2, Transport::Channel::end_reason,
+                           core::encode(core::AbortMessage{static_cast<std::int32_t>(ErrorCode::aborted), reason}));
+    const Result<Leader::Moved> moved = host.leader->turn();
+    REQUIRE_FALSE(moved.is_ok());
+    CHECK(moved.status().code() == ErrorCode::aborted);
+    CHECK(moved.status().message() == reason);
+}
+
+TEST_CASE("a leader that gets no reason for the end of a connection ends the job after half a second", "[threads]") {
+    RootsHost host;
+    host.turn();
+    host.transport.cut_when_tested(Transport::Channel::diagnostics);
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    host.turn();
+    std::this_thread::sleep_for(std::chrono::milliseconds(550));
+    const Result<Leader::Moved> moved = host.leader->turn();
+    REQUIRE_FALSE(moved.is_ok());
+    CHECK(moved.status().message() == "the connection to rank 1 has ended");
 }
 
 }  // namespace

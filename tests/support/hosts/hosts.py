@@ -294,6 +294,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs a command on the first of some test hosts.")
     parser.add_argument("--hosts", type=int, default=2, help="how many; they are called rueda-h0, rueda-h1, ...")
     parser.add_argument("--rate", help="of each host's link, as tc writes it: 1gbit")
+    parser.add_argument("--burst", default="256kb", help="bytes that an idle link lets pass at once, as tc writes it")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     reason = why_not()
@@ -301,7 +302,7 @@ def main():
         print(f"skipped: {reason}")
         return SKIPPED
     try:
-        with Hosts(options.hosts, options.rate) as hosts:
+        with Hosts(options.hosts, options.rate, burst=options.burst) as hosts:
             return run_to_its_end(hosts, options.command)
     except KeyboardInterrupt:  # Ctrl-C was pressed before the command started or after it ended
         return 128 + signal.SIGINT
