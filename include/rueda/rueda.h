@@ -562,10 +562,10 @@ RUEDA_API int rueda_reduce(const char* name, const rueda_tensor* in, const rueda
  * name and needs no slot.
  *
  * A send completes when its message was received. A send of up to 8 KiB (on one host up to 64 KiB) can complete before
- * the receiver has started a receive: Rueda accepts such a message while the receiver waits for another operation or polls. So if two ranks
- * exchange such small messages, both may send first and receive afterwards. If the receive then does not fit the
- * message, the sender cannot get RUEDA_MISMATCH any more, because its send has completed. It gets a line in its log
- * instead. See docs/design/0010-send-receive.md.
+ * the receiver has started a receive: Rueda accepts such a message while the receiver waits for another operation or
+ * polls. So if two ranks exchange such small messages, both may send first and receive afterwards. If the receive then
+ * does not fit the message, the sender cannot get RUEDA_MISMATCH any more, because its send has completed. It gets a
+ * line in its log instead. See docs/design/0010-send-receive.md.
  */
 #define RUEDA_ANY_PEER (-1)
 RUEDA_API int rueda_send_async(const rueda_tensor* in, int peer, int32_t tag, const rueda_options* options,

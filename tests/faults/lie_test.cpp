@@ -242,7 +242,7 @@ Status claim_members(RuntimeClient& client, const std::string& group) {
     core::Request count;
     core::make_count(core::kMostGroupMembers, 0, count);
     core::Completion completion;
-    Status started = client.runtime().start(client.runtime().world(), group, count, completion);
+    Status started = client.runtime().start(client.runtime().world(), nullptr, group, count, completion);
     return started.is_ok() ? client.runtime().wait(completion, -1) : started;
 }
 

@@ -154,9 +154,9 @@ void AllreduceTask::combine(const Piece& piece, bool for_all) const {
 /// Prefetches the beginning of each input that another member has sent with its announcement. The processor itself
 /// loads the rest in advance, but it notices only after the first lines that a new input is read.
 void AllreduceTask::prefetch_payloads(std::uint32_t segment) const {
-    constexpr std::uint64_t kBytes = 256;
+    constexpr std::uint64_t kPrefetched = 256;
     const auto locations = batch_.locations_of(segment, set_.members);
-    const std::uint64_t bytes = std::min(batch_.segments[segment].bytes(), kBytes);
+    const std::uint64_t bytes = std::min(batch_.segments[segment].bytes(), kPrefetched);
     for (std::uint32_t member = 0; member < set_.members; ++member) {
         if (member != set_.rank && locations[member].payload != nullptr) {
             for (std::uint64_t offset = 0; offset < bytes; offset += base::kCacheLine) {

@@ -136,7 +136,8 @@ TEST_CASE("operations of two threads of a rank have different numbers", "[thread
             float value = 1;
             const std::int64_t elements = 1;
             const rueda_tensor tensor{&value, &elements, 1, static_cast<std::int32_t>(DType::float32)};
-            const Arguments arguments{.operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor};
+            const core::Arguments arguments{
+                .operation = collectives::Operation::allreduce, .in = &tensor, .out = &tensor};
             const rueda_options options = RUEDA_OPTIONS_INIT;
             for (std::uint64_t call = 0; call < kCalls; ++call) {
                 Completion completion;
