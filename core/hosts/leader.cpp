@@ -142,6 +142,13 @@ Result<Leader::Moved> Leader::turn() {
         RUEDA_RETURN_IF_FAILED(send(neighbour, now, moved));
         RUEDA_RETURN_IF_FAILED(check_life(neighbour, now));
     }
+    if (moved.anything) {
+        // A message that was just sent may have accepted an offer. This leader has then decided on a call. It handles
+        // the decision in this turn: this thread may release the progress lock after the turn, and nothing would wake a
+        // thread for the decision.
+        RUEDA_RETURN_IF_FAILED(node_.status());
+        RUEDA_RETURN_IF_FAILED(decide(moved));
+    }
     RUEDA_RETURN_IF_FAILED(inquire(now, moved));
     const auto is_silent = [](const Neighbour& neighbour) { return !neighbour.sending; };
     if (closed_ && std::all_of(neighbours_->begin(), neighbours_->end(), is_silent)) {
