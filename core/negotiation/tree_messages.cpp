@@ -21,7 +21,7 @@ using collectives::WireWriter;
 // A message is encoded as its kind, followed by the fields in the order of the structs. A list begins with its length.
 // Each value has exactly one encoding, so parsing and encoding again gives the same bytes.
 
-enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat = 4 };
+enum class MessageKind : std::uint8_t { up = 1, down = 2, abort = 3, heartbeat = 4, withdrawal = 5 };
 enum class KeyKind : std::uint8_t { id = 1, name = 2, call = 3 };
 
 /// Bits that say which optional fields of a decision are present.
@@ -228,6 +228,11 @@ void put(WireWriter& out, const HeartbeatMessage& /*message*/) {
     out.number(static_cast<std::uint8_t>(MessageKind::heartbeat));
 }
 
+void put(WireWriter& out, const WithdrawalMessage& message) {
+    out.number(static_cast<std::uint8_t>(MessageKind::withdrawal));
+    out.number(message.taken);
+}
+
 /// Parses a message. Each list gets memory only for the elements that were read, so a false length cannot cause a large
 /// allocation.
 class Parser {
@@ -258,6 +263,8 @@ private:
                 return abort();
             case MessageKind::heartbeat:
                 return HeartbeatMessage{};
+            case MessageKind::withdrawal:
+                return WithdrawalMessage{in_.number<std::uint64_t>()};
         }
         expect(false, "its kind is {}", kind);
         return HeartbeatMessage{};
@@ -519,6 +526,8 @@ private:
             }
         } else if (decision.kind == DecisionKind::offered) {
             decision.metadata = metadata();
+            expect(!has_variable_rows(static_cast<collectives::Operation>(decision.metadata->operation)),
+                   "the operation {} is offered without its first dimensions", decision.metadata->operation);
             if ((flags & kHasResult) != 0) {
                 decision.result = carried();
                 expect(decision.result.size() == bytes_of(*decision.metadata),

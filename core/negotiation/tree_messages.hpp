@@ -163,7 +163,13 @@ struct AbortMessage {
 /// A message that says only that its sender is alive. A leader sends it if it has sent no other message for some time.
 struct HeartbeatMessage {};
 
-using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage>;
+/// A message from the root to its only child: the root withdraws its offer. The offer was sent after the child's
+/// message `taken`. If the child has sent no message since, it sends one now, which may be empty.
+struct WithdrawalMessage {
+    std::uint64_t taken = 0;
+};
+
+using TreeMessage = std::variant<UpMessage, DownMessage, AbortMessage, HeartbeatMessage, WithdrawalMessage>;
 
 /// The maximum number of claims in an announcement. Further claims are left out, which does no harm: two different
 /// claims are already an error, and the kept claims are enough for the error message.

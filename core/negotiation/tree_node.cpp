@@ -114,29 +114,30 @@ void TreeNode::take_own(Event event) {
     if (root_ && offer_) {
         postponed_.emplace_back(std::move(event));
     } else {
-        (void)note(event());
+        (void)note(event(*this));
     }
 }
 
 void TreeNode::announce(Announcement announcement) {
-    take_own([this, announcement = std::move(announcement)]() mutable {
-        return take_announcement(std::move(announcement), kOwn);
+    take_own([announcement = std::move(announcement)](TreeNode& node) mutable {
+        return node.take_announcement(std::move(announcement), kOwn);
     });
 }
 void TreeNode::release(std::uint64_t id) {
-    take_own([this, id] { return take_release({id, 1}, kOwn); });
+    take_own([id](TreeNode& node) { return node.take_release({id, 1}, kOwn); });
 }
 void TreeNode::shut_down(std::int32_t rank) {
-    take_own([this, rank] { return take_shutdown(rank, kOwn); });
+    must_withdraw_ = root_ && offer_;
+    take_own([rank](TreeNode& node) { return node.take_shutdown(rank, kOwn); });
 }
 void TreeNode::close() {
-    take_own([this] { return take_closed(1); });
+    take_own([](TreeNode& node) { return node.take_closed(1); });
 }
 void TreeNode::join(std::int32_t rank) {
-    take_own([this, rank] { return take_joined(rank, kOwn); });
+    take_own([rank](TreeNode& node) { return node.take_joined(rank, kOwn); });
 }
 void TreeNode::settle() {
-    take_own([this] { return take_settled(1, kOwn); });
+    take_own([](TreeNode& node) { return node.take_settled(1, kOwn); });
 }
 
 void TreeNode::executed(std::uint64_t batches) {
@@ -160,9 +161,9 @@ Status TreeNode::receive(std::uint32_t from_host, const TreeMessage& message) {
     if (const auto* abort = std::get_if<AbortMessage>(&message)) {
         return {ErrorCode::aborted, abort->text};
     }
-    Status status = take(from_host, message);
+    const Status status = take(from_host, message);
     if (status.is_ok()) {
-        return status;
+        return failure_;  // not OK if a postponed event of this host has failed
     }
     return note(failure(status.code(), "host {} sent host {}: {}", from_host, options_.host, status.message()));
 }
@@ -173,7 +174,8 @@ Status TreeNode::take(std::uint32_t from_host, const TreeMessage& message) {
             return take(*up, *child);
         }
     } else if (from_host == options_.shape.parent(options_.host)) {
-        return take(std::get<DownMessage>(message));
+        const auto* down = std::get_if<DownMessage>(&message);
+        return down != nullptr ? take(*down) : take_withdrawal(std::get<WithdrawalMessage>(message));
     }
     return failure(ErrorCode::internal, "a message that goes to other hosts");
 }
@@ -186,12 +188,13 @@ Status TreeNode::take(const UpMessage& message, std::uint32_t child_number) {
     }
     child.taken = message.number;
     const std::optional<Decision> offer = std::exchange(offer_, std::nullopt);
+    must_withdraw_ = false;
     RUEDA_RETURN_IF_FAILED(take_content(message, child_number));
     if (offer && accepts(message, *offer)) {
         note_acceptance(child);
     }
-    for (const std::function<Status()>& event : std::exchange(postponed_, {})) {
-        RUEDA_RETURN_IF_FAILED(event());
+    for (const auto& event : std::exchange(postponed_, {})) {
+        (void)note(event(*this));
     }
     return {};
 }
@@ -560,8 +563,8 @@ std::optional<Decision> TreeNode::next_offer(const Child& child) const {
         return std::nullopt;
     }
     const Entry& entry = pending_.begin()->second;
-    const bool is_plain = entry.who == std::vector{kOwn} && !entry.by_name && entry.claims.empty() &&
-                          entry.rows.empty() && entry.joined.empty() && entry.uncounted.empty();
+    const bool is_plain = entry.who == std::vector{kOwn} && entry.asked.empty() && !entry.by_name &&
+                          entry.claims.empty() && entry.rows.empty() && entry.joined.empty() && entry.uncounted.empty();
     if (!is_plain) {
         return std::nullopt;
     }
@@ -588,6 +591,19 @@ Status TreeNode::take_offer(Decision offer) {
                        options_.shape.hosts);
     }
     offer_ = std::move(offer);
+    return {};
+}
+
+/// The root withdraws its offer, because a rank of its host shuts down. If this node has sent a message since the
+/// offer, that message is the answer. Otherwise this node must answer now: the root's host waits for the answer, and
+/// the ranks of this host may announce nothing for a long time.
+Status TreeNode::take_withdrawal(const WithdrawalMessage& message) {
+    if (!may_get_offers() || message.taken > last_sent_up_) {
+        return failure(ErrorCode::internal, "an offer after message {} of {} is withdrawn from host {} of {}",
+                       message.taken, last_sent_up_, options_.host, options_.shape.hosts);
+    }
+    must_answer_ = must_answer_ || offer_;
+    offer_.reset();
     return {};
 }
 
@@ -737,9 +753,10 @@ std::optional<TreeMessage> TreeNode::next_message(std::uint32_t to_host) {
 std::optional<TreeMessage> TreeNode::message_up() {
     const bool is_empty = outbox_.releases.empty() && outbox_.joined.empty() && outbox_.announcements.empty() &&
                           outbox_.shutting_down.empty() && outbox_.settled_hosts == 0 && outbox_.closed_hosts == 0;
-    if (is_empty || acknowledged_up_ != last_sent_up_) {
+    if ((is_empty && !must_answer_) || acknowledged_up_ != last_sent_up_) {
         return std::nullopt;
     }
+    must_answer_ = false;
     UpMessage message;
     message.number = ++last_sent_up_;
     std::size_t room = most_bytes_ - empty_message_bytes();
@@ -780,6 +797,9 @@ std::optional<TreeMessage> TreeNode::message_up() {
 }
 
 std::optional<TreeMessage> TreeNode::message_down(Child& child) {
+    if (std::exchange(must_withdraw_, false)) {
+        return WithdrawalMessage{child.taken};
+    }
     const std::uint64_t end = first_decision_ + decisions_.size();
     std::optional<Decision> offer = next_offer(child);
     if (child.sent == end && child.wanted.empty() && child.acknowledged == child.taken && !offer) {

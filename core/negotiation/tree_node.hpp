@@ -192,6 +192,7 @@ private:
     [[nodiscard]] std::optional<Decision> next_offer(const Child& child) const;
     void note_acceptance(Child& child);
     [[nodiscard]] Status take_offer(Decision offer);
+    [[nodiscard]] Status take_withdrawal(const WithdrawalMessage& message);
     [[nodiscard]] Status accept_offer();
     [[nodiscard]] bool may_get_offers() const { return !root_ && options_.shape.hosts == 2; }
     /// Handles an event of this host, or postpones it if an offer of this node was not answered yet.
@@ -227,7 +228,10 @@ private:
     /// On the root: the offer that the child's next message answers. On its child: the offer that this node's next
     /// message answers, or the message in flight.
     std::optional<Decision> offer_;
-    std::vector<std::function<Status()>> postponed_;  ///< events of the root's host since it made the offer
+    /// Events of the root's host since the root made the offer.
+    std::vector<std::function<Status(TreeNode& node)>> postponed_;
+    bool must_withdraw_ = false;  ///< on the root: whether the next message to the child withdraws the offer
+    bool must_answer_ = false;  ///< on the child: whether it must answer a withdrawn offer, even with an empty message
     /// Only if the root may make offers to this node: the message in flight, if it can accept an offer.
     std::optional<UpMessage> sent_;
     bool closing_ = false;

@@ -137,6 +137,8 @@ void take_in_offer(std::uint32_t to, bool has_announced, const TreeMessage& mess
     TreeMessage next = message;
     if (auto* up = std::get_if<UpMessage>(&next)) {
         up->number = 2;  // so that the input need not guess the number
+    } else if (auto* withdrawal = std::get_if<WithdrawalMessage>(&next)) {
+        withdrawal->taken = 1;
     } else if (auto* down = std::get_if<DownMessage>(&next)) {
         down->acknowledged = 1;
     }

@@ -252,6 +252,7 @@ TEST_CASE("a decoded message to a child is equal to the encoded one") {
 
 TEST_CASE("other messages are equal after decoding, and the text of an abort becomes one short line") {
     (void)back(HeartbeatMessage{});
+    CHECK(back(WithdrawalMessage{1ULL << 40}).taken == 1ULL << 40);
     const AbortMessage abort = back(AbortMessage{5, "rank 3 was\nkilled"});
     CHECK(abort.code == 5);
     CHECK(abort.text == "rank 3 was?killed");
@@ -266,6 +267,7 @@ TEST_CASE("only a heartbeat is so short that it need not wake a leader that slee
     CHECK(encode(UpMessage{}).size() > kQuiet);
     CHECK(encode(DownMessage{}).size() > kQuiet);
     CHECK(encode(StallMessage{}).size() > kQuiet);
+    CHECK(encode(WithdrawalMessage{}).size() > kQuiet);
 }
 
 TEST_CASE("a plain announcement is 12 bytes, and every length is known before") {
@@ -460,6 +462,9 @@ TEST_CASE("bytes that no leader writes are refused, with the value found") {
     CHECK(down(14, [](Decision& d) { d.metadata.reset(); }) == kDamaged + "a decision of the kind 10 has the flags 2");
     CHECK(down(14, [](Decision& d) { d.ends_batch = true; }) ==
           kDamaged + "a decision of the kind 10 has the flags 35");
+    const auto allgather = static_cast<std::uint8_t>(collectives::Operation::allgather);
+    CHECK(down(14, [&](Decision& d) { d.metadata->operation = allgather; }) ==
+          kDamaged + "the operation 2 is offered without its first dimensions");
     CHECK(down(15, [](Decision& d) { d.result.pop_back(); }) ==
           kDamaged + "a tensor of 48 bytes is offered with an input of 47");
     CHECK(down(12, [](Decision& d) { d.rank = 6; }) == kDamaged + "rank 6 is not one of 6");

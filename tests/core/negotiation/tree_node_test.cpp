@@ -368,22 +368,71 @@ TEST_CASE("after an offer, events of the root's host wait for the child's next m
     leaders[0].announce(with_input(1, 3));
     send_next(leaders, 0);
     leaders[0].announce({by_id(2), {}, {}});
-    leaders[0].shut_down(0);
     CHECK_FALSE(leaders[0].next_message(1).has_value());
     CHECK_FALSE(leaders[0].next_decision().has_value());
-    SECTION("the child accepts the offer") {
+    leaders[1].announce(with_input(1, 4));
+    leaders[1].announce({by_id(2), {}, {}});
+    leaders.run();
+    CHECK(leaders.decisions().size() == 2);
+}
+
+TEST_CASE("a shutdown on the root's host withdraws the offer, and does not wait for announcements") {
+    Leaders leaders = two_hosts(2);
+    leaders[0].announce(with_input(1, 3));
+    send_next(leaders, 0);
+    SECTION("the child has sent nothing") {
+        leaders[0].shut_down(0);
+        leaders.run();
+        CHECK(leaders.only_decision().kind == DecisionKind::closing);
+    }
+    SECTION("the child has accepted the offer, and has sent another message") {
         leaders[1].announce(with_input(1, 4));
+        const auto first = leaders[1].next_message(0);
+        leaders[1].announce({by_id(2), {}, {}});
+        const auto second = leaders[1].next_message(0);
+        REQUIRE((first && second));
+        leaders[0].shut_down(0);
+        send_next(leaders, 0);
+        REQUIRE(leaders.deliver(1, 0, *first).is_ok());
+        REQUIRE(leaders.deliver(1, 0, *second).is_ok());
         leaders.run();
         const std::vector<Decision> decisions = leaders.decisions();
         REQUIRE(decisions.size() == 2);
         CHECK(decisions[0].result == carried_of({7}));
         CHECK(decisions[1].kind == DecisionKind::closing);
     }
-    SECTION("the child does not accept the offer") {
+    SECTION("the child accepts the offer at the same time") {
+        leaders[1].announce(with_input(1, 4));
+        leaders[0].shut_down(0);
+        const auto answer = leaders[1].next_message(0);
+        send_next(leaders, 0);
+        REQUIRE(answer.has_value());
+        REQUIRE(leaders.deliver(1, 0, *answer).is_ok());
+        leaders.run();
+        const std::vector<Decision> decisions = leaders.decisions();
+        REQUIRE(decisions.size() == 2);
+        CHECK(decisions[0].result == carried_of({7}));
+        CHECK(decisions[1].kind == DecisionKind::closing);
+    }
+    SECTION("a rank of the child shuts down, too") {
+        leaders[0].shut_down(0);
         leaders[1].shut_down(1);
         leaders.run();
         CHECK(leaders.only_decision().kind == DecisionKind::closing);
     }
+}
+
+TEST_CASE("an error of the root's host in a postponed event is not attributed to the child") {
+    Leaders leaders = two_hosts(2);
+    leaders[0].announce(with_input(1, 3));
+    send_next(leaders, 0);
+    leaders[0].announce({by_id(9), {}, {}});
+    leaders[1].announce({by_id(2), {}, {}});
+    const auto answer = leaders[1].next_message(0);
+    REQUIRE(answer.has_value());
+    const Status status = leaders.deliver(1, 0, *answer);
+    CHECK(status.message() == leaders[0].status().message());
+    CHECK(status.message() == "the tensor of id 9 is announced, and no name has that id");
 }
 
 TEST_CASE("the root makes no offer if its next decision is not known") {
@@ -405,6 +454,12 @@ TEST_CASE("the root makes no offer if its next decision is not known") {
     Leaders changed = two_hosts(1);
     changed.announce(0, by_id(1), sum_of(2));
     CHECK_FALSE(offers(changed));
+    Leaders joined = two_hosts(1);
+    joined[1].join(1);
+    joined.run();
+    joined[0].announce(with_input(1, 3));
+    CHECK(offers(joined));  // the request to announce the tensor
+    CHECK_FALSE(offers(joined));
     Leaders three({.hosts = 3});
     give_ids(three, {sum_of(1)});
     three[0].executed(1);
@@ -424,6 +479,10 @@ TEST_CASE("an offer that no correct root makes is refused") {
     give_ids(three, {sum_of(1)});
     CHECK(three[1].receive(0, DownMessage{1, {offer}}).message() ==
           "host 0 sent host 1: the id 1 is offered to host 1 of 3");
+    CHECK(three[1].receive(0, WithdrawalMessage{}).code() == ErrorCode::internal);
+    Leaders early = two_hosts(1);
+    CHECK(early[1].receive(0, WithdrawalMessage{2}).message() ==
+          "host 0 sent host 1: an offer after message 2 of 1 is withdrawn from host 1 of 2");
     Leaders unknown = two_hosts(1);
     offer.metadata->reduce_op = static_cast<std::uint8_t>(ReduceOp::adasum);
     offer.result = carried_of({1});

@@ -92,6 +92,48 @@ TEST_CASE("the background thread of a leader is woken by messages of other hosts
         {}, "aabb"));
 }
 
+TEST_CASE("background threads of two leaders wake each other for a tensor that was called before", "[threads]") {
+    // From the second round on, the root offers the tensor to the other leader. This leader decides itself when the
+    // last rank of its host announces the tensor.
+    check_passed(run_clients(
+        4, sleeping_config(),
+        [](RankContext&, RuntimeClient& client) {
+            for (int round = 0; round < 12; ++round) {
+                if ((round + 3) % 5 == client.rank()) {
+                    std::this_thread::sleep_for(pause_in(round));
+                }
+                reduce_in_background(client.runtime(), "tensor");
+            }
+        },
+        {}, "aabb"));
+}
+
+TEST_CASE("a shutdown on the root's host takes effect although the other host announces nothing", "[threads]") {
+    check_passed(run_clients(
+        4, sleeping_config(),
+        [](RankContext& context, RuntimeClient& client) {
+            for (int round = 0; round < 3; ++round) {
+                reduce(client, "tensor", round);
+            }
+            if (client.rank() > 1) {
+                context.wait_for_phase(1, "failed");
+                return;
+            }
+            std::vector<float> values(100);
+            const Tensor tensor{values.data(), DType::float32, {100}};
+            auto pending = expect_value(client.start_allreduce("tensor", tensor, tensor, {ReduceOp::sum}), "tensor");
+            if (client.rank() == 0) {
+                // The root offers the tensor to the other host in this time.
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                expect_ok(client.shutdown(), "shutdown");
+                return;
+            }
+            expect_failure(pending->wait(), ErrorCode::aborted, "rank 0 has shut down");
+            context.phase("failed");
+        },
+        {}, "aabb"));
+}
+
 TEST_CASE("the leaders of a process set sleep too", "[threads]") {
     // Ranks 1 and 3 are the leaders of their hosts in this set, although they are no leaders in the job.
     check_passed(run_clients(
