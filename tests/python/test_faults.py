@@ -247,7 +247,8 @@ class KilledInTheMiddle(unittest.TestCase):
     def test_small_tensors_on_three_hosts(self):
         for kind, victim, seconds in self.kills():
             if kind == "small":
-                self.check(MPIRUN, kind, victim, seconds, "aabc")
+                # Only ranks of the first host: another rank of the victim's host must tell the others how it died.
+                self.check(MPIRUN, kind, victim % 2, seconds, "aabc")
 
 
 if __name__ == "__main__":
