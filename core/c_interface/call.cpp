@@ -83,10 +83,7 @@ Status Call::start(const char* name, const Arguments& arguments, Completion& com
     return runtime->start(*set, entry(), given_name(name), request, completion);
 }
 
-Status Call::run(const char* name, const Arguments& arguments, Completion& completion) const {
-    if (!has_request(name)) [[likely]] {
-        return runtime->run(*set, entry(), given_name(name), arguments, *options, completion);
-    }
+Status Call::run_request(const char* name, const Arguments& arguments, Completion& completion) const {
     Request request;
     RUEDA_RETURN_IF_FAILED(fill(name, arguments, request));
     return runtime->run(*set, entry(), given_name(name), request, completion);
@@ -105,14 +102,6 @@ Status start(const char* name, const Arguments& arguments, const rueda_options* 
     RUEDA_RETURN_IF_FAILED(call.start(name, arguments, *started));
     *handle = started.release();
     return {};
-}
-
-Status run(const char* name, const Arguments& arguments, const rueda_options* given) {
-    Call call;
-    RUEDA_RETURN_IF_FAILED(check_given(arguments));
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
-    Completion completion;
-    return call.run(name, arguments, completion);
 }
 
 Status run_for_result(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle) {

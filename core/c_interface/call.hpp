@@ -57,9 +57,13 @@ struct Call {
     /// Starts the operation. begin() must have succeeded.
     [[nodiscard]] Status start(const char* name, const Arguments& arguments, Completion& completion) const;
     /// Like start(), but waits for the operation.
-    [[nodiscard]] Status run(const char* name, const Arguments& arguments, Completion& completion) const;
+    [[nodiscard]] Status run(const char* name, const Arguments& arguments, Completion& completion) const {
+        return has_request(name) ? run_request(name, arguments, completion)
+                                 : runtime->run(*set, entry(), given_name(name), arguments, *options, completion);
+    }
 
 private:
+    [[nodiscard]] Status run_request(const char* name, const Arguments& arguments, Completion& completion) const;
     /// The name that the caller gave; "" if it gave a slot or no name.
     [[nodiscard]] std::string_view given_name(const char* name) const {
         return options->slot != nullptr || name == nullptr ? std::string_view() : name;
@@ -77,8 +81,14 @@ private:
 
 /// Starts an operation.
 Status start(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle);
-/// Runs an operation and waits for it.
-Status run(const char* name, const Arguments& arguments, const rueda_options* given);
+/// Runs an operation and waits for it. Inline, because this is the fast path of small blocking operations.
+inline Status run(const char* name, const Arguments& arguments, const rueda_options* given) {
+    Call call;
+    RUEDA_RETURN_IF_FAILED(check_given(arguments));
+    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    Completion completion;
+    return call.run(name, arguments, completion);
+}
 /// Like run(). If the operation succeeds, also returns a handle for its result.
 Status run_for_result(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle);
 /// Like run_for_result(), but `handle` may be null if the caller does not need the result.
