@@ -528,10 +528,10 @@ private:
             decision.metadata = metadata();
             expect(!has_variable_rows(static_cast<collectives::Operation>(decision.metadata->operation)),
                    "the operation {} is offered without its first dimensions", decision.metadata->operation);
-            if ((flags & kHasResult) != 0) {
+            if ((flags & kHasResult) != 0 && goes_on()) {  // the size of metadata that are not plausible has no meaning
                 decision.result = carried();
-                expect(decision.result.size() == bytes_of(*decision.metadata),
-                       "a tensor of {} bytes is offered with an input of {}", bytes_of(*decision.metadata),
+                const std::uint64_t bytes = bytes_of(*decision.metadata);
+                expect(decision.result.size() == bytes, "a tensor of {} bytes is offered with an input of {}", bytes,
                        decision.result.size());
             }
         } else if (has_text(decision.kind)) {
