@@ -789,7 +789,7 @@ TEST_CASE("random jobs of two hosts, whose root makes offers") {
     }
     CHECK(results > (tests::kSanitized ? 100U : 1000U));
     CHECK(offers > (tests::kSanitized ? 100U : 1000U));
-    CHECK(doubled > 10U);
+    CHECK(doubled > (tests::kSanitized ? 0U : 10U));
 }
 
 TEST_CASE("random jobs whose ranks join: announcements of the other ranks are called, and all ranks return together") {
