@@ -9,8 +9,9 @@ The backends run blocks of calls in turn. Each rank rewrites its input before ea
 slower rank, in microseconds. Before the measurement, the results of both backends are compared. The row send/recv shows
 half of the time for a message to the neighbour and back. All pairs of neighbours exchange messages at the same time.
 
---link is for two ranks on two hosts. It measures the goodput: the throughput of two simultaneous TCP streams between the
-hosts. No backend can be faster than the time of the bytes at this goodput. An idle link lets BURST bytes pass at once.
+--link is for two ranks on two hosts. It measures the goodput: the throughput of one TCP stream between the hosts, and of
+two simultaneous streams in both directions. A backend needs at least the time of the bytes at this goodput. An idle link
+lets BURST bytes pass at once.
 
 --ddp measures training steps, in milliseconds, of a model with as many parameters as ResNet-50, and steps without
 communication. The variants are plain DDP, DDP with gradients as views of the buckets, and DDP with a hook that copies
@@ -58,6 +59,7 @@ class Row:
     output: torch.Tensor
     share: float = 1.0  # the call's time is multiplied by this factor, for example to get half of a round trip
     crosses: float = 1.0  # with two ranks: the part of the bytes that each of them, or the only sender, sends
+    both_ways: bool = True  # with two ranks: whether both send at the same time
 
     def prepare(self) -> None:
         """Writes the input of the next call."""
@@ -127,7 +129,7 @@ def rows_of(count: int) -> Iterator[Row]:
     whole, other = (torch.ones(each.numel() * size) for _ in range(2))
     parts = list(whole.view(size, -1).unbind())
     yield Row("all_reduce", count, lambda group: dist.all_reduce(tensor, group=group), tensor, tensor)
-    yield Row("broadcast", count, lambda group: dist.broadcast(tensor, 0, group=group), tensor, tensor)
+    yield Row("broadcast", count, lambda group: dist.broadcast(tensor, 0, group=group), tensor, tensor, both_ways=False)
     yield Row("all_gather", count, lambda group: dist.all_gather(parts, each, group=group), each, whole, crosses=0.5)
     yield Row("reduce_scatter", count, lambda group: SCATTER(each, whole, group=group), whole, each, crosses=0.5)
     yield Row(
@@ -138,7 +140,15 @@ def rows_of(count: int) -> Iterator[Row]:
         other,
         crosses=0.5,
     )
-    yield Row("send/recv", count, lambda group: there_and_back(tensor, group), tensor, tensor, share=0.5)
+    yield Row(
+        "send/recv",
+        count,
+        lambda group: there_and_back(tensor, group),
+        tensor,
+        tensor,
+        share=0.5,
+        both_ways=False,
+    )
 
 
 def operations(largest: int) -> list[Row]:
@@ -151,8 +161,8 @@ def operations(largest: int) -> list[Row]:
     return sorted(rows, key=lambda row: row.name)
 
 
-def goodput(group: dist.ProcessGroup) -> float:
-    """Returns how many bytes per second the two ranks send to each other at the same time."""
+def goodput(group: dist.ProcessGroup, both_ways: bool) -> float:
+    """Returns how many bytes per second rank 0 sends to rank 1, and at the same time rank 1 to rank 0 if `both_ways`."""
     count = 64 << 20
     address: list[object] = [None]
     with contextlib.ExitStack() as stack:
@@ -163,11 +173,12 @@ def goodput(group: dist.ProcessGroup) -> float:
         link = server.accept()[0] if dist.get_rank() == 0 else socket.create_connection(address[0])
         stack.enter_context(link)
         began = time.perf_counter()
-        sender = threading.Thread(target=link.sendall, args=(bytes(count),))
+        sends, receives = both_ways or dist.get_rank() == 0, both_ways or dist.get_rank() == 1
+        sender = threading.Thread(target=link.sendall, args=(bytes(count if sends else 0),))
         sender.start()
         room = bytearray(1 << 20)
         received = 0
-        while received < count:
+        while receives and received < count:
             received += link.recv_into(room) or count  # the other side never closes the connection before the end
         sender.join()
         return count / slower(time.perf_counter() - began, group)
@@ -303,13 +314,13 @@ def main() -> None:
         if dist.get_rank() == 0:
             print("| operation | bytes | rueda | gloo | gloo / rueda |\n|---|---|---|---|---|")
         rows = []
-        bytes_per_second = goodput(groups["gloo"]) if given.link is not None else 0.0
+        bytes_per_second = {ways: goodput(groups["gloo"], ways) for ways in (False, True) if given.link is not None}
         for row in operations(given.largest):
             medians = compare(groups, row, given.seconds)
             microseconds = {name: median * 1e6 for name, median in medians.items()}
             limited = row.bytes * row.crosses - given.link if given.link is not None else 0.0
             if limited > 0:
-                microseconds["link"] = limited / bytes_per_second * 1e6
+                microseconds["link"] = limited / bytes_per_second[row.both_ways] * 1e6
             rows.append({"operation": row.name, "bytes": row.bytes, **microseconds})
             if dist.get_rank() == 0:
                 print(line(row, medians), flush=True)
