@@ -132,7 +132,8 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"RUEDA_DOUBLING_LIMIT", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::doubling_limit_bytes, {0, kMostBytes}},
      "Between hosts, tensors up to this size are combined by recursive doubling, which takes the fewest messages. "
-     "Larger ones are combined by reduce-scatter + allgather, which moves the fewest bytes."},
+     "Larger ones are combined by reduce-scatter + allgather, which moves the fewest bytes. If the number of hosts is "
+     "no power of two, a quarter of this size is the limit."},
     {"RUEDA_NETWORK_CHUNK", "", SettingGroup::speed, SettingScope::rank_zero,
      BytesSetting{&Config::network_chunk_bytes, {kSmallestChunk, kLargestChunk, 0}},
      "The number of bytes that one lane sends to other hosts at a time. 0: chosen automatically."},

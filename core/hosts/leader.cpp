@@ -9,6 +9,7 @@
 
 #include "base/system/clock.hpp"
 #include "base/text.hpp"
+#include "collectives/hierarchical/hierarchical_options.hpp"
 #include "collectives/rows.hpp"
 #include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_settings.hpp"
@@ -71,7 +72,10 @@ Leader::Leader(const base::Config& config, const collectives::LocalGroup& group,
       enqueue_mutex_(enqueue_mutex),
       transport_(transport),
       node_(node_options(config, group)),
-      most_carried_bytes_(tree_of(group).is_star() ? config.doubling_limit_bytes : 0),
+      most_carried_bytes_(
+          tree_of(group).is_star()
+              ? collectives::small_bytes_for(static_cast<std::uint32_t>(group.host_count), config.doubling_limit_bytes)
+              : 0),
       timeout_ns_(static_cast<std::int64_t>(config.host_timeout_seconds * 1e9)),
       heartbeat_ns_(std::min<std::int64_t>(timeout_ns_ / 6, 500'000'000)),
       report_limit_ns_(std::max(kSecond, 2 * nanoseconds(config.liveness_seconds))),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/hierarchical/hierarchical_options.hpp"
 #include "core/hosts/host_tree.hpp"
 
 namespace rueda::core {
@@ -16,7 +17,9 @@ std::optional<OtherHosts> other_hosts(const base::Config& config, const collecti
     }
     return OtherHosts{group,
                       *transport,
-                      {.small_bytes = config.doubling_limit_bytes, .network_chunk_bytes = config.network_chunk_bytes}};
+                      {.small_bytes = collectives::small_bytes_for(static_cast<std::uint32_t>(group.host_count),
+                                                                   config.doubling_limit_bytes),
+                       .network_chunk_bytes = config.network_chunk_bytes}};
 }
 
 SeveralHosts::SeveralHosts(const base::Config& config, std::shared_ptr<collectives::Arena> arena,

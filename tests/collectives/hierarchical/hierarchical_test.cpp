@@ -526,5 +526,15 @@ TEST_CASE("ranks of several hosts, each in a thread of its own", "[threads]") {
     }
 }
 
+TEST_CASE("fewer tensors are small if the number of hosts is no power of two", "[unit]") {
+    for (const std::uint32_t hosts : {1U, 2U, 4U, 64U}) {
+        CHECK(collectives::small_bytes_for(hosts, 65536) == 65536);
+    }
+    for (const std::uint32_t hosts : {3U, 5U, 6U, 12U}) {
+        CHECK(collectives::small_bytes_for(hosts, 65536) == 16384);
+        CHECK(collectives::small_bytes_for(hosts, 0) == 0);
+    }
+}
+
 }  // namespace
 }  // namespace rueda::tests
