@@ -132,9 +132,11 @@ void read(Ranks& r, std::uint64_t records) {
 TEST_CASE("a ring with a sleeping writer and a sleeping reader loses nothing, and nobody sleeps for ever", "[unit]") {
     for (const Orders memory : {Orders::sequentially_consistent, Orders::store_buffers}) {
         for (const Place place : {Place::ring, Place::ring_in_stretches, Place::near_if_empty}) {
+            // The stretches have more steps, so fewer preemptions keep the number of schedules small.
+            const bool in_stretches = place == Place::ring_in_stretches;
             const Exploration result =
                 explore<Ranks>([](Ranks&) {}, {[=](Ranks& r) { write(r, 3, place); }, [](Ranks& r) { read(r, 3); }},
-                               [](Ranks&) {}, {.memory = memory, .preemptions = 3});
+                               [](Ranks&) {}, {.memory = memory, .preemptions = in_stretches ? 2U : 3U});
             INFO(result.report);
             INFO(result.schedules);
             CHECK(result.passed());
