@@ -75,7 +75,7 @@ Status Call::fill(const char* name, const Arguments& arguments, Request& request
 }
 
 Status Call::start(const char* name, const Arguments& arguments, Completion& completion) const {
-    if (!has_request(name)) [[likely]] {
+    if (!needs_request(name)) [[likely]] {
         return runtime->start(*set, entry(), given_name(name), arguments, *options, completion);
     }
     Request request;
@@ -93,11 +93,21 @@ std::string_view Call::tensor_name(const char* name) const {
     return options->slot != nullptr ? std::string_view(options->slot->name) : name != nullptr ? name : "";
 }
 
-Status start(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle) {
-    Call call;
+namespace {
+
+/// Begins a call that returns a handle.
+Status begin(Call& call, const char* name, const Arguments& arguments, const rueda_options* given,
+             rueda_handle** handle) {
     RUEDA_RETURN_IF_FAILED(check_given(arguments));
     RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    return call.begin(name, given);
+}
+
+}  // namespace
+
+Status start(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle) {
+    Call call;
+    RUEDA_RETURN_IF_FAILED(begin(call, name, arguments, given, handle));
     auto started = call.make_handle();
     RUEDA_RETURN_IF_FAILED(call.start(name, arguments, *started));
     *handle = started.release();
@@ -106,9 +116,7 @@ Status start(const char* name, const Arguments& arguments, const rueda_options* 
 
 Status run_for_result(const char* name, const Arguments& arguments, const rueda_options* given, rueda_handle** handle) {
     Call call;
-    RUEDA_RETURN_IF_FAILED(check_given(arguments));
-    RUEDA_RETURN_IF_FAILED(check_place(handle, "handle"));
-    RUEDA_RETURN_IF_FAILED(call.begin(name, given));
+    RUEDA_RETURN_IF_FAILED(begin(call, name, arguments, given, handle));
     auto made = call.make_handle();
     Status status = call.run(name, arguments, *made);
     if (!made->done()) {

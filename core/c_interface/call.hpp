@@ -30,7 +30,7 @@ struct Call {
     const rueda_options* options = nullptr;
 
     [[nodiscard]] Status begin(const char* name, const rueda_options* given);
-    /// Fills in the request of an operation that is not submitted by its arguments; see has_request(). begin() must
+    /// Fills in the request of an operation that is not submitted by its arguments; see needs_request(). begin() must
     /// have succeeded.
     [[nodiscard]] Status fill(const char* name, const Arguments& arguments, Request& request) const;
     /// Does nothing if the tensors are not on a device. Otherwise records that they are ready on the caller's stream.
@@ -45,7 +45,7 @@ struct Call {
     [[nodiscard]] std::unique_ptr<rueda_handle> make_handle(std::uint32_t members = 1) const;
     /// Whether the operation needs a request before it is submitted. Operations without a name do, and those on a
     /// device. Others are submitted by their arguments, which is faster if they repeat the last operation of the name.
-    [[nodiscard]] bool has_request(const char* name) const {
+    [[nodiscard]] bool needs_request(const char* name) const {
         return (options->slot == nullptr && (name == nullptr || *name == '\0')) || options->device != nullptr;
     }
     /// Returns the set's entry for the tensor name of the slot that the options contain. Null if they contain no slot.
@@ -58,8 +58,8 @@ struct Call {
     [[nodiscard]] Status start(const char* name, const Arguments& arguments, Completion& completion) const;
     /// Like start(), but waits for the operation.
     [[nodiscard]] Status run(const char* name, const Arguments& arguments, Completion& completion) const {
-        return has_request(name) ? run_request(name, arguments, completion)
-                                 : runtime->run(*set, entry(), given_name(name), arguments, *options, completion);
+        return needs_request(name) ? run_request(name, arguments, completion)
+                                   : runtime->run(*set, entry(), given_name(name), arguments, *options, completion);
     }
 
 private:

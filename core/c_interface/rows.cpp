@@ -152,10 +152,7 @@ int rueda_scatter(const char* name, const rueda_tensor* in, const int64_t* split
                   const rueda_tensor* out, int root, const rueda_options* options, rueda_handle** handle) {
     return called_wait(options, [&]() -> Status {
         if (out == nullptr && handle == nullptr) {
-            return {
-                ErrorCode::invalid_argument,
-                "the output and the handle of rueda_scatter are both NULL, but there is a result on this rank: give "
-                "one of them"};
+            return rueda::core::no_place_for_result("rueda_scatter");
         }
         return run_for_some_result(name,
                                    {.operation = Operation::scatter,

@@ -359,12 +359,6 @@ Status take_other_output(Operation operation, const rueda_tensor& in, const rued
     return {};
 }
 
-Status no_place_for_result() {
-    return {ErrorCode::invalid_argument,
-            "the output and the handle of rueda_gather are both NULL, but there is a result on this rank: give one of "
-            "them"};
-}
-
 bool repeats_reduction(const Metadata& last, const rueda_options& options) {
     // take_reduction() copies the bits, so the bits are compared. A NaN equals a NaN with the same bits.
     const auto same_bits = [](double a, double b) {
@@ -559,6 +553,13 @@ Status make_barrier(const rueda_options& options, Request& request) {
     return {};
 }
 
+Status no_place_for_result(const char* function) {
+    return failure(
+        ErrorCode::invalid_argument,
+        "the output and the handle of {} are both NULL, but there is a result on this rank: give one of them",
+        function);
+}
+
 Status check_given(const Arguments& arguments) {
     const bool needs_output =
         arguments.operation == Operation::allreduce || arguments.operation == Operation::broadcast;
@@ -588,8 +589,9 @@ Status make_request(const Arguments& arguments, const Membership& set, const rue
             return make_alltoall(*in, splits, split_count, out, size, options, request);
         case Operation::gather:
             RUEDA_RETURN_IF_FAILED(make_gather(*in, out, root, set.ranks, set.rank, options, request));
-            return keeps_result || out != nullptr || request.metadata.root != set.rank ? Status()
-                                                                                       : no_place_for_result();
+            return keeps_result || out != nullptr || request.metadata.root != set.rank
+                       ? Status()
+                       : no_place_for_result("rueda_gather");
         case Operation::scatter:
             return make_scatter(*in, splits, split_count, out, root, set.ranks, set.rank, options, request);
         case Operation::barrier:

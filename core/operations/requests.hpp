@@ -84,6 +84,8 @@ struct Membership {
     std::span<const int> ranks;
     int rank = 0;
 };
+/// The error for a call of `function` that has a result on this rank, and gives neither an output nor a handle.
+[[nodiscard]] Status no_place_for_result(const char* function);
 /// Whether the caller gave the tensors that the operation requires. make_request() and repeats() need them.
 [[nodiscard]] Status check_given(const Arguments& arguments);
 /// Calls the function make_…() of the operation.

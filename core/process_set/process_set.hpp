@@ -75,8 +75,7 @@ public:
         hosts_.explain_failures_with(std::move(explain));
     }
 
-    /// This rank and the other members, for make_request().
-    [[nodiscard]] Membership membership() const { return {identity_.ranks, set_rank()}; }
+    [[nodiscard]] Membership membership() const { return view_.membership(); }
 
     /// Announces a tensor. `known` is the table's entry of the name; if it is null, the function looks up `name`. An
     /// empty `name` then means an operation without a name. If this function fails, the operation was not started. The

@@ -57,15 +57,20 @@ void take_in(std::uint32_t host, std::uint32_t from, const TreeMessage& message)
     (void)node.pending();
 }
 
-/// Gives the message to the root of a flat tree. All hosts have called the tensor of id 1, and the other hosts have
-/// announced it again with their inputs.
-void take_in_inputs(const TreeMessage& message) {
+Metadata sum_of_two_floats() {
     Metadata metadata;
     metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allreduce);
     metadata.dtype = static_cast<std::uint8_t>(DType::float32);
     metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
     metadata.ndim = 1;
     metadata.shape[0] = 2;
+    return metadata;
+}
+
+/// Gives the message to the root of a flat tree. All hosts have called the tensor of id 1, and the other hosts have
+/// announced it again with their inputs.
+void take_in_inputs(const TreeMessage& message) {
+    const Metadata metadata = sum_of_two_floats();
     TreeNode root({.host = 0, .shape = {kHosts, 8}, .host_of = {0, 0, 1, 1, 2, 2, 3, 3}});
     const auto deliver = [&root](std::uint32_t host, std::uint64_t number, Announcement announcement) {
         UpMessage up;
@@ -108,12 +113,7 @@ void take_in_inputs(const TreeMessage& message) {
 /// Gives the message to one of two leaders, while the root's offer of the tensor of id 1 is open. If `to` is the child,
 /// the child has announced the tensor already if `has_announced` is true.
 void take_in_offer(std::uint32_t to, bool has_announced, const TreeMessage& message) {
-    Metadata metadata;
-    metadata.operation = static_cast<std::uint8_t>(collectives::Operation::allreduce);
-    metadata.dtype = static_cast<std::uint8_t>(DType::float32);
-    metadata.reduce_op = static_cast<std::uint8_t>(ReduceOp::sum);
-    metadata.ndim = 1;
-    metadata.shape[0] = 2;
+    const Metadata metadata = sum_of_two_floats();
     std::vector<TreeNode> nodes;
     nodes.reserve(2);
     for (std::uint32_t host = 0; host < 2; ++host) {

@@ -43,7 +43,7 @@ Status Announcer::submit(TensorEntry* known, std::string_view name, const Argume
                          const rueda_options& options, Completion& completion, Urgency urgency) {
     const std::lock_guard lock(enqueue_mutex_);
     return all_or_nothing([&]() -> Status {
-        const Membership set{view_.identity.ranks, static_cast<int>(view_.set_rank)};
+        const Membership set = view_.membership();
         const std::string_view shown = known != nullptr ? std::string_view(known->name) : name;
         if (Status open = check_open(shown); !open.is_ok()) [[unlikely]] {
             // If an argument of the operation is wrong, every rank must report this, even if the job has ended.

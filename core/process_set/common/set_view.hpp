@@ -7,6 +7,7 @@
 #include "base/shared_memory/atomics.hpp"
 #include "collectives/host/arena/arena.hpp"
 #include "core/negotiation/layout.hpp"
+#include "core/operations/requests.hpp"
 #include "core/pending/set_identity.hpp"
 
 namespace rueda::core {
@@ -23,6 +24,8 @@ struct SetView {
     std::uint32_t set_size = 0;  ///< the number of members on all hosts
 
     [[nodiscard]] const NegotiationExtent& extent() const { return memory.extent(); }
+    /// All members and this rank's number among them, for make_request().
+    [[nodiscard]] Membership membership() const { return {identity.ranks, static_cast<int>(set_rank)}; }
     /// This rank's number in the job.
     [[nodiscard]] std::int32_t own_job_rank() const { return identity.ranks[set_rank]; }
     /// The number that a member on this host has in the job, for texts.

@@ -15,6 +15,16 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
+/// A ring in the memory of this process, and both of its ends.
+struct Ends {
+    explicit Ends(std::uint64_t bytes) : memory(bytes) {}
+
+    MessageRingState<base::StdAtomics> state;
+    Bytes memory;
+    MessageRingWriter<base::StdAtomics> writer{state, memory.data(), memory.size()};
+    MessageRingReader<base::StdAtomics> reader{state, memory.data(), memory.size()};
+};
+
 TEST_CASE("a ring gives what was written, in order, whatever the sizes", "[unit]") {
     std::mt19937 random(1);
     for (const std::uint64_t size : {256U, 512U, 4096U}) {
@@ -107,11 +117,8 @@ TEST_CASE("a record beside the state of a ring is in one cache line, or its seco
 }
 
 TEST_CASE("a reader can read the first bytes of a record while the writer still writes the others", "[unit]") {
-    constexpr std::uint64_t kRing = 1024;
-    MessageRingState<base::StdAtomics> state;
-    Bytes memory(kRing);
-    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
-    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    Ends ends(1024);
+    auto& [state, memory, writer, reader] = ends;
     REQUIRE(writer.reserve(8).value() != nullptr);
     writer.publish();
     std::byte* const room = writer.reserve(200).value();
@@ -133,11 +140,8 @@ TEST_CASE("a reader can read the first bytes of a record while the writer still 
 }
 
 TEST_CASE("a reader that knows the first bytes of a record finds the record when it is complete", "[unit]") {
-    constexpr std::uint64_t kRing = 1024;
-    MessageRingState<base::StdAtomics> state;
-    Bytes memory(kRing);
-    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
-    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    Ends ends(1024);
+    auto& [state, memory, writer, reader] = ends;
     REQUIRE(writer.reserve(8).value() != nullptr);
     writer.publish();
     REQUIRE(writer.reserve(200).value() != nullptr);
@@ -150,11 +154,8 @@ TEST_CASE("a reader that knows the first bytes of a record finds the record when
 }
 
 TEST_CASE("a reserved place beside the state of a ring is given up by another reserve", "[unit]") {
-    constexpr std::uint64_t kRing = 256;
-    MessageRingState<base::StdAtomics> state;
-    Bytes memory(kRing);
-    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
-    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    Ends ends(256);
+    auto& [state, memory, writer, reader] = ends;
     std::memset(writer.reserve_near(8).value(), 0xAA, 8);
     std::memset(writer.reserve(20).value(), 0xBB, 20);
     writer.publish();
@@ -164,11 +165,9 @@ TEST_CASE("a reserved place beside the state of a ring is given up by another re
 }
 
 TEST_CASE("a reader says whether it took an awaited record at once, until it reads the next one", "[unit]") {
-    constexpr std::uint64_t kRing = 1024;
-    MessageRingState<base::StdAtomics> state;
-    Bytes memory(kRing);
-    MessageRingWriter<base::StdAtomics> writer(state, memory.data(), kRing);
-    MessageRingReader<base::StdAtomics> reader(state, memory.data(), kRing);
+    Ends ends(1024);
+    auto& writer = ends.writer;  // a lambda cannot capture a structured binding with clang 14
+    auto& reader = ends.reader;
     const auto write = [&] {
         REQUIRE(writer.reserve(8).value() != nullptr);
         writer.publish();
@@ -193,7 +192,7 @@ TEST_CASE("a reader says whether it took an awaited record at once, until it rea
     read([&] { return reader.pop_awaited(/*at_once=*/true); });
     CHECK(writer.is_taken(fourth));
     // The flag is not a part of the count: a record of a whole cache line fits beside the state again.
-    CHECK(writer.reserve_near(8).value() == state.near_bytes);
+    CHECK(writer.reserve_near(8).value() == ends.state.near_bytes);
 }
 
 TEST_CASE("a writer refuses a count of a ring that a correct reader never stores", "[unit]") {
