@@ -72,6 +72,7 @@ collect_programs() {
 find_programs() {
     declare -gA path=()
     local program
+    [[ -z $programs || -d $programs ]] || usage_error "--programs: '$programs' is no folder; make it with --collect"
     for program in "${kGpuPrograms[@]}"; do
         path[$program]=${programs:+$programs/bin/$program}
         [[ -n $programs ]] || path[$program]=$builds/$(path_in_build "$program")
@@ -210,7 +211,7 @@ gpu_step() {
     shift 2
     is_wanted "$name" || return 0
     if [[ $dry_run == yes ]]; then
-        printf '  %s (at most %s s): %s\n' "$name" "$limit" "$*"
+        printf '  %s (at most %s s):%s\n' "$name" "$limit" "$(printf ' %q' "$@")"
         return 0
     fi
     if ((left < 5)); then

@@ -47,7 +47,7 @@ step() {
     local name=$1 title=$2 begin=$SECONDS status=0
     shift 2
     if [[ $dry_run == yes ]]; then
-        printf '  %s: %s\n' "$title" "$*"
+        printf '  %s:%s\n' "$title" "$(printf ' %q' "$@")"
         return 0
     fi
     "$@" >"$kLogs/$name.log" 2>&1 </dev/null || status=$?

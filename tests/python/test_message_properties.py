@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Rueda authors
-"""Sends random messages between random ranks, in the job and in process sets, while other operations run. Sizes are
-around 8 KiB, because a message is sent whole up to this size. Some receives accept any rank. Each message must arrive
+"""Sends random messages between random ranks, in the job and in process sets, while other operations run. Many sizes are
+just below or above a limit: of messages that are sent whole (8 KiB between hosts, 64 KiB on one host), and of the
+stretches in which a host's rings pass on a message (24 KiB). Some receives accept any rank. Each message must arrive
 once, with the right bytes, in the order of its channel. Runs on any layout of hosts."""
 
 import random
@@ -15,8 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import JobTest, same_everywhere, seeds
 
-WHOLE = 8192  # the largest message in bytes that is sent whole; a longer one is announced first
-SIZES = [0, 1, 7, 100, WHOLE - 1, WHOLE, WHOLE + 1, 20_000, 300_000]
+WHOLE_BETWEEN_HOSTS = 8 << 10  # the largest message in bytes that is sent whole; a longer one is announced first
+WHOLE_ON_ONE_HOST = 64 << 10
+STRETCH = 24 << 10
+LIMITS = [WHOLE_BETWEEN_HOSTS, STRETCH, WHOLE_ON_ONE_HOST]
+SIZES = [0, 1, 7, 100, *(limit + more for limit in LIMITS for more in (-1, 0, 1)), 300_000]
 DTYPES = ["uint8", "int16", "float32", "float64"]
 TAGS = [0, 1, -(2**31), 2**31 - 1]
 #: For these tags, receives accept any sender. All messages with such a tag to one rank have the same size, because any
@@ -64,7 +68,7 @@ class MessageProperties(JobTest):
             set_index = same.randrange(len(self.sets))
             members = self.sets[set_index].ranks
             source, target, tag = same.choice(members), same.choice(members), same.choice(TAGS + TAGS_OF_ANYBODY)
-            size = same.choice([size for size in SIZES if not small or size <= WHOLE])
+            size = same.choice([size for size in SIZES if not small or size <= WHOLE_BETWEEN_HOSTS])
             dtype = same.choice(DTYPES)
             kind = dtype, size // np.dtype(dtype).itemsize
             if tag in TAGS_OF_ANYBODY:
