@@ -270,7 +270,7 @@ Result<PendingPointer> RuntimeClient::start_grouped_reducescatter(const std::str
     });
 }
 
-Result<PendingPointer> RuntimeClient::start_message(bool sends, const Tensor& tensor, int peer, std::int32_t tag) {
+core::MessageRequest RuntimeClient::message(bool sends, const Tensor& tensor, int peer, std::int32_t tag) const {
     core::MessageRequest request;
     request.sends = sends;
     request.peer = job_rank_of(peer);
@@ -279,6 +279,10 @@ Result<PendingPointer> RuntimeClient::start_message(bool sends, const Tensor& te
     request.dtype = tensor.dtype;
     request.bytes = tensor.bytes();
     request.memory = static_cast<std::byte*>(tensor.data);
+    return request;
+}
+
+Result<PendingPointer> RuntimeClient::start_message(core::MessageRequest&& request) {
     auto pending = std::make_unique<RuntimePending>(*runtime_, 1);
     if (Status status = runtime_->start(std::move(request), pending->completion()); !status.is_ok()) {
         pending->take_as_ended();
@@ -287,12 +291,22 @@ Result<PendingPointer> RuntimeClient::start_message(bool sends, const Tensor& te
     return PendingPointer(std::move(pending));
 }
 
+Status RuntimeClient::send(const Tensor& tensor, int peer, std::int32_t tag) {
+    core::Completion completion;
+    return runtime_->run(message(true, tensor, peer, tag), completion);
+}
+
+Status RuntimeClient::receive(const Tensor& tensor, int peer, std::int32_t tag) {
+    core::Completion completion;
+    return runtime_->run(message(false, tensor, peer, tag), completion);
+}
+
 Result<PendingPointer> RuntimeClient::start_send(const Tensor& tensor, int peer, std::int32_t tag) {
-    return start_message(true, tensor, peer, tag);
+    return start_message(message(true, tensor, peer, tag));
 }
 
 Result<PendingPointer> RuntimeClient::start_receive(const Tensor& tensor, int peer, std::int32_t tag) {
-    return start_message(false, tensor, peer, tag);
+    return start_message(message(false, tensor, peer, tag));
 }
 
 Result<int> RuntimeClient::join(bool counted) {

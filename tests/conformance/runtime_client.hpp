@@ -49,6 +49,9 @@ public:
                                                    const std::vector<Tensor>& tensors) override;
     Result<PendingPointer> start_grouped_reducescatter(const std::string& name, const std::vector<Tensor>& tensors,
                                                        const Reduce& reduce) override;
+    /// Sends or receives a message in a blocking call.
+    Status send(const Tensor& tensor, int peer, std::int32_t tag);
+    Status receive(const Tensor& tensor, int peer, std::int32_t tag);
     Result<PendingPointer> start_send(const Tensor& tensor, int peer, std::int32_t tag) override;
     Result<PendingPointer> start_receive(const Tensor& tensor, int peer, std::int32_t tag) override;
     Status barrier() override;
@@ -74,7 +77,8 @@ private:
     /// arguments.
     Status submit(Form form, const std::string& name, const core::Arguments& arguments, const rueda_options& options,
                   core::Completion& completion);
-    Result<PendingPointer> start_message(bool sends, const Tensor& tensor, int peer, std::int32_t tag);
+    core::MessageRequest message(bool sends, const Tensor& tensor, int peer, std::int32_t tag) const;
+    Result<PendingPointer> start_message(core::MessageRequest&& request);
 
     std::shared_ptr<core::Runtime> runtime_;
     std::shared_ptr<core::ProcessSet> set_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstring>
 #include <iostream>
 #include <random>
 #include <thread>
@@ -27,23 +28,15 @@ enum class Moment {
     gather,
     broadcast,
     scatter,
+    messages,
     sets,
     idle,
     shutdown
 };
-constexpr std::array kMoments = {Moment::init,
-                                 Moment::negotiation,
-                                 Moment::small,
-                                 Moment::staged,
-                                 Moment::resident,
-                                 Moment::adasum,
-                                 Moment::adasum_resident,
-                                 Moment::gather,
-                                 Moment::broadcast,
-                                 Moment::scatter,
-                                 Moment::sets,
-                                 Moment::idle,
-                                 Moment::shutdown};
+constexpr std::array kMoments = {Moment::init,      Moment::negotiation, Moment::small,           Moment::staged,
+                                 Moment::resident,  Moment::adasum,      Moment::adasum_resident, Moment::gather,
+                                 Moment::broadcast, Moment::scatter,     Moment::messages,        Moment::sets,
+                                 Moment::idle,      Moment::shutdown};
 
 const char* name_of(Moment moment) {
     switch (moment) {
@@ -67,6 +60,8 @@ const char* name_of(Moment moment) {
             return "broadcast";
         case Moment::scatter:
             return "alltoall and reducescatter";
+        case Moment::messages:
+            return "messages";
         case Moment::sets:
             return "process sets";
         case Moment::idle:
@@ -76,6 +71,9 @@ const char* name_of(Moment moment) {
     }
     return "unknown";
 }
+
+/// Whether the errors name a tensor. If a change of process sets fails, or a message, there is no name.
+bool names_tensor(Moment moment) { return moment != Moment::sets && moment != Moment::messages; }
 
 Status gather_until_failure(Client& client) {
     const Buffer mine(client, DType::float32, {client.rank() * 10'000 + 1}, client.rank() % 2 == 0);
@@ -109,6 +107,29 @@ Status scatter_until_failure(Client& client) {
         const Status status = started.is_ok() ? started.value()->wait() : started.status();
         if (!status.is_ok()) {
             return status;
+        }
+    }
+}
+
+/// Passes a message around all ranks by blocking calls. It is so long that its sender publishes it in three stretches,
+/// and so short that it is sent whole. So the receiver may have copied a stretch when the sender is killed.
+Status pass_messages_until_failure(RuntimeClient& client) {
+    const Buffer buffer(client, DType::uint8, {64 << 10}, /*resident=*/false);
+    auto* const data = static_cast<std::uint8_t*>(buffer.tensor().data);
+    const std::size_t bytes = buffer.tensor().bytes();
+    const int next = (client.rank() + 1) % client.size();
+    const int previous = (client.rank() + client.size() - 1) % client.size();
+    for (int round = 0;; ++round) {
+        const auto content = static_cast<std::uint8_t>(round % 251);
+        if (client.rank() == 0) {
+            std::memset(data, content, bytes);
+            RUEDA_RETURN_IF_FAILED(client.send(buffer.tensor(), next, round));
+        }
+        RUEDA_RETURN_IF_FAILED(client.receive(buffer.tensor(), previous, round));
+        RUEDA_RANK_EQUAL(data[0], content);
+        RUEDA_RANK_EQUAL(std::memcmp(data, data + 1, bytes - 1), 0);  // all bytes are equal
+        if (client.rank() != 0) {
+            RUEDA_RETURN_IF_FAILED(client.send(buffer.tensor(), next, round));
         }
     }
 }
@@ -153,6 +174,8 @@ Status work_until_failure(RuntimeClient& client, Moment moment) {
             return broadcast_until_failure(client);
         case Moment::scatter:
             return scatter_until_failure(client);
+        case Moment::messages:
+            return pass_messages_until_failure(client);
         case Moment::sets:
             return change_sets_until_failure(client);
         case Moment::idle:
@@ -189,7 +212,7 @@ void live_until_failure(RankContext& context, const base::Config& config, Moment
         const Tensor tensor{&value, DType::float32, {1}};
         const std::string after =
             expect_failure(client.allreduce("after", tensor, tensor, {}), ErrorCode::aborted, "after");
-        if (moment != Moment::sets) {  // if a change of process sets fails, the error names no tensor
+        if (names_tensor(moment)) {
             RUEDA_RANK_EQUAL(after, "tensor 'after': " + status.message().substr(status.message().find("rank ")));
         }
     }
@@ -226,7 +249,7 @@ void check_survivor(const RankOutcome& rank, const Kill& kill, int victim_pid) {
         "rank {} (pid {}) died: its process ended and had not finished rueda::shutdown(); how it ended is "
         "known to the program that started it: ",
         kill.victim, victim_pid);
-    if (kill.moment == Moment::sets) {
+    if (!names_tensor(kill.moment)) {
         CHECK_THAT(text, Catch::Contains(death));
         return;
     }
