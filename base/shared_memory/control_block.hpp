@@ -81,6 +81,20 @@ private:
     std::array<std::atomic<std::uint64_t>, kWords> words_{};
 };
 
+/// Through this block, other ranks of the host ask whether a rank takes turns: whether its thread that drives progress
+/// still returns from its steps (docs/design/0015-stacks.md). The numbers start at 0 again after 2^32 - 1.
+struct TurnBlock {
+    /// How many times other ranks have asked. A rank that asks adds 1 with acq_rel; the background thread of the asked
+    /// rank loads with acquire.
+    std::atomic<std::uint32_t> asked{0};
+    /// The value of `asked` that the background thread of the asked rank has passed on to the thread that drives
+    /// progress. It stores with release, after it has passed the question on; the asking rank loads with acquire.
+    std::atomic<std::uint32_t> passed_on{0};
+    /// The value of `asked` that the thread that drives progress has answered in one of its turns. It stores with
+    /// release; the asking rank loads with acquire.
+    std::atomic<std::uint32_t> answered{0};
+};
+
 /// Facts about one rank that other ranks of its host read. (The progress in collectives is stored elsewhere.) The block
 /// lies in shared memory; `rueda top` reads it too.
 struct alignas(kCacheLine) RankBlock {
@@ -102,6 +116,7 @@ struct alignas(kCacheLine) RankBlock {
     alignas(kCacheLine) SharedText<128> busy;        ///< innermost scope (activity that the program declared); empty
                                                      ///< outside any scope
     alignas(kCacheLine) SharedText<256> end_reason;  ///< why this rank ended; empty if it could not write the reason
+    TurnBlock turns;
 
     // The following three members describe the pending send or receive in which a caller of this rank has waited
     // longest. The rank writes them only after a long wait. Other ranks of the host read them for their stall reports.
@@ -135,7 +150,7 @@ struct alignas(kCacheLine) StackBlock {
 /// The data at the beginning of the arena, the memory that all ranks of a host share.
 struct alignas(4096) ControlBlock {
     /// Increase this number with every change of the arena's layout.
-    static constexpr std::uint32_t kLayoutVersion = 18;
+    static constexpr std::uint32_t kLayoutVersion = 19;
     static constexpr std::uint64_t kMagic = 0x5255454441303031;  // "RUEDA001"
 
     std::uint64_t magic = 0;

@@ -20,9 +20,9 @@
 namespace rueda::core {
 namespace {
 
-/// The longest time that a report waits for the chunks of the batch. Only the thread that drives progress knows the
-/// chunks. If that thread is stuck, it never answers.
-constexpr std::int64_t kChunksPatienceNs = kSecond;
+/// The reason for which a job is ended names the rank that holds up the batch. The members are asked this long before
+/// the job is ended, so that their answers are there in time.
+constexpr std::int64_t kQuestionBeforeEndNs = 2 * kSecond;
 
 /// Compares the counts of one rank (`counts`) with the highest counts of all ranks (`most`). If another rank has
 /// delivered its part of a chunk and this rank has not, returns the part that this rank has not delivered.
@@ -45,17 +45,12 @@ std::optional<StallReport::Part> part_not_delivered(const BatchWatch::Counts& co
     return input ? input : chunk(Kind::share, counts.reduced, most.reduced);
 }
 
-/// Returns the ranks that may hold up the batch: the ranks that have done least, and the ranks that do not respond. If
-/// all ranks respond and have done equally much, another host holds up the batch. If there is no other host, any rank
-/// may hold it up.
+/// Returns the ranks that may hold up the batch: the ranks that the report names as the cause, and the ranks that do
+/// not respond. If there are none, another host holds up the batch. If there is no other host, any rank may hold it up.
 std::vector<std::int32_t> suspects(const StallReport& report) {
-    std::uint64_t most = 0;
+    std::vector<std::int32_t> ranks = ranks_that_hold_up(report);
     for (const StallReport::Rank& rank : report.missing_ranks) {
-        most = std::max(most, rank.steps_behind);
-    }
-    std::vector<std::int32_t> ranks;
-    for (const StallReport::Rank& rank : report.missing_ranks) {
-        if ((most > 0 && rank.steps_behind == most) || rank.silent_seconds > 0) {
+        if (rank.silent_seconds > 0 && std::find(ranks.begin(), ranks.end(), rank.rank) == ranks.end()) {
             ranks.push_back(rank.rank);
         }
     }
@@ -94,37 +89,60 @@ std::optional<StallMonitor::Finding> BatchWatch::tick(std::int64_t now_ns, const
         steps_ = steps;
         moved_ns_ = now_ns;
     }
-    const bool ends_job =
-        settings_.shutdown_seconds > 0 && now_ns - moved_ns_ >= nanoseconds(settings_.shutdown_seconds);
-    if (now_ns < next_report_ns_ && !ends_job) {
+    // How long no rank of this host has moved any data, beyond the time after which this ends the job.
+    const std::int64_t late_ns = now_ns - moved_ns_ - nanoseconds(settings_.shutdown_seconds);
+    const bool ends_job = settings_.shutdown_seconds > 0 && late_ns >= 0;
+    const bool is_due = now_ns >= next_report_ns_ || ends_job;
+    const bool ends_soon = settings_.shutdown_seconds > 0 && late_ns >= -kQuestionBeforeEndNs;
+    if (!is_due && !ends_soon) {
+        stop_asking(source);
         return std::nullopt;
     }
     std::optional<StallMonitor::Finding> finding;
     if (is_reporter(now_ns)) {
-        StallReport made = make_report(now_ns, source);
-        due_ns_ = due_ns_ == 0 ? now_ns : due_ns_;
-        const bool has_parts = add_parts(made, now_ns, source);
-        const bool has_stacks = add_stacks(made, source);
-        if (!(has_parts && has_stacks) && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
-            // The report still waits for stacks or chunks. The next call makes the report again, and checks whether the
-            // stacks and chunks have arrived.
+        const TurnQuestions::Answers turns = ask_for_turns(source);
+        if (!is_due) {
+            return std::nullopt;
+        }
+        StallReport made = make_report(now_ns, source, turns);
+        add_parts(made, source);
+        const bool is_complete = turns.are_complete && add_stacks(made, source);
+        if (!is_complete && !ends_job && settings_.has_time_for_stacks(moved_ns_, now_ns)) {
+            // The report still waits for answers or stacks. The next call makes the report again, and checks whether
+            // they have arrived.
             return std::nullopt;
         }
         stop_asking(source);
         const auto reason = ends_job ? std::optional(reason_of_end(made)) : std::nullopt;
         finding = StallMonitor::Finding::of(std::move(made), reason);
     }
-    next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
+    if (is_due) {
+        next_report_ns_ = now_ns + 2 * (now_ns - since_ns_);
+    }
     return finding;
 }
 
-/// For each rank that is behind, adds to the report which part of which chunk the rank has not delivered. Returns true
-/// if the report need not wait any longer: the chunks are known, or the time to wait for them is over.
-bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const {
-    if (!source.counts) {
-        return true;
+/// Asks the members that have not finished the batch whether they take turns.
+TurnQuestions::Answers BatchWatch::ask_for_turns(const Source& source) {
+    std::uint64_t members = 0;
+    for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
+        // acquire; partner: advance_to()
+        const bool is_done = memory_.cursor(member).position.load(std::memory_order_acquire) > position_;
+        members |= std::uint64_t{is_done ? 0U : 1U} << member;
     }
-    const ChunksAnswer answer = source.chunks ? source.chunks(position_) : ChunksAnswer{.is_there = true};
+    if (!source.turns || members == 0) {
+        return {};
+    }
+    asks_for_turns_ = true;
+    return source.turns(members);
+}
+
+/// For each rank that is behind, adds to the report which part of which chunk the rank has not delivered.
+void BatchWatch::add_parts(StallReport& report, const Source& source) const {
+    if (!source.counts) {
+        return;
+    }
+    const auto chunks = source.chunks ? source.chunks(position_) : std::nullopt;
     Counts most;
     std::map<std::int32_t, Counts> counts;
     for (std::uint32_t member = 0; member < memory_.extent().members; ++member) {
@@ -134,9 +152,8 @@ bool BatchWatch::add_parts(StallReport& report, std::int64_t now_ns, const Sourc
                 std::max(most.resident, of_member.resident)};
     }
     for (StallReport::Rank& rank : report.missing_ranks) {
-        rank.part = part_not_delivered(counts[rank.rank], most, answer.chunks);
+        rank.part = part_not_delivered(counts[rank.rank], most, chunks);
     }
-    return answer.is_there || now_ns - due_ns_ >= kChunksPatienceNs;
 }
 
 /// Asks only the suspects for their stacks. The suspects are the ranks that may hold up the batch. The other ranks only
@@ -158,9 +175,11 @@ bool BatchWatch::add_stacks(StallReport& report, const Source& source) {
     return is_complete;
 }
 
-/// Ends the requests for stacks, because the report no longer waits for answers. The next report asks again.
+/// Ends the questions for turns and stacks, because the report no longer waits for answers. The next report asks again.
 void BatchWatch::stop_asking(const Source& source) {
-    due_ns_ = 0;
+    if (std::exchange(asks_for_turns_, false) && source.turns) {
+        static_cast<void>(source.turns(0));
+    }
     if (std::exchange(asks_for_stacks_, false) && source.add_stacks) {
         static_cast<void>(source.add_stacks({}));
     }
@@ -227,7 +246,8 @@ std::string BatchWatch::reason_of_end(const StallReport& report) const {
         base::format_ranks(tensor.missing), patterns.empty() ? "" : "; " + patterns.front().text);
 }
 
-StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source) const {
+StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source,
+                                    const TurnQuestions::Answers& turns) const {
     StallReport report;
     report.executing = true;
     report.warning_seconds = settings_.warning_seconds;
@@ -246,6 +266,11 @@ StallReport BatchWatch::make_report(std::int64_t now_ns, const Source& source) c
         (is_done ? stands_still.ready : stands_still.missing).push_back(rank.rank);
         if (is_on_gpus) {
             add_gpu_state(rank, gpu_state_of(memory_, member, position_), now_ns);
+        }
+        // A rank may wait for others inside a call of NCCL or CUDA. So only a rank that exchanges the data in the CPU's
+        // memory must take turns.
+        if (!is_done && (!is_on_gpus || rank.is_on_cpu)) {
+            rank.takes_turns = turns.takes_turns[member];
         }
         if (!is_done || is_on_gpus) {
             rank.steps_behind = behind[member];

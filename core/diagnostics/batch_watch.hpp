@@ -13,6 +13,7 @@
 #include "collectives/communicator.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_settings.hpp"
+#include "core/diagnostics/turn_questions.hpp"
 #include "core/negotiation/log.hpp"
 
 namespace rueda::core {
@@ -39,12 +40,6 @@ public:
         std::uint64_t reduced = 0;
         std::uint64_t resident = 0;
     };
-    /// The chunks of the batch, as answered by the thread that drives progress. `is_there` is false while that thread
-    /// has not answered.
-    struct ChunksAnswer {
-        bool is_there = false;
-        std::optional<collectives::BatchChunks> chunks = {};
-    };
     /// Functions that provide facts for a report. They are called only if a report is made.
     struct Source {
         /// What each rank of this host is doing, in the order of the members.
@@ -56,19 +51,25 @@ public:
         /// Returns the counts of a member. If this function is empty, the report does not say which part a rank has not
         /// delivered.
         std::function<Counts(std::uint32_t member)> counts = {};
-        /// Asks for the chunks of the batch at a position of the log. If the answer is not there yet, call this again
-        /// later. If this function is empty, reports have no chunks.
-        std::function<ChunksAnswer(std::uint64_t position)> chunks = {};
+        /// Asks the members in the bit mask whether they take turns (TurnQuestions). If the answers are not complete,
+        /// call this again later. A call without members ends the round of questions. If this function is empty, it is
+        /// not known which members take turns.
+        std::function<TurnQuestions::Answers(std::uint64_t members)> turns = {};
+        /// Returns the chunks of the batch at a position of the log. They are known only when this rank has answered
+        /// that it takes turns. If this function is empty, reports have no chunks.
+        std::function<std::optional<collectives::BatchChunks>(std::uint64_t position)> chunks = {};
     };
     /// Returns the report for the user if one is due and this is the lowest rank whose background thread runs. If the
-    /// report must wait for stacks or chunks, a later call returns it.
+    /// report must wait for answers or stacks, a later call returns it.
     [[nodiscard]] std::optional<StallMonitor::Finding> tick(std::int64_t now_ns, const Source& source);
 
 private:
     [[nodiscard]] bool is_reporter(std::int64_t now_ns) const;
-    [[nodiscard]] StallReport make_report(std::int64_t now_ns, const Source& source) const;
+    [[nodiscard]] TurnQuestions::Answers ask_for_turns(const Source& source);
+    [[nodiscard]] StallReport make_report(std::int64_t now_ns, const Source& source,
+                                          const TurnQuestions::Answers& turns) const;
     [[nodiscard]] bool add_stacks(StallReport& report, const Source& source);
-    [[nodiscard]] bool add_parts(StallReport& report, std::int64_t now_ns, const Source& source) const;
+    void add_parts(StallReport& report, const Source& source) const;
     void stop_asking(const Source& source);
     [[nodiscard]] StallReport::Tensor tensor() const;
     [[nodiscard]] std::vector<std::uint64_t> steps_behind() const;
@@ -88,7 +89,7 @@ private:
     /// the later of two times: when `steps_` last changed, and when the cursor came to the current call
     std::int64_t moved_ns_ = 0;
     bool asks_for_stacks_ = false;
-    std::int64_t due_ns_ = 0;  ///< the time when a report began to wait for stacks and chunks; 0 if no report waits
+    bool asks_for_turns_ = false;
 };
 
 }  // namespace rueda::core

@@ -271,35 +271,45 @@ std::optional<StallPattern> does_not_run(const StallReport& report) {
     return std::nullopt;
 }
 
-/// Names the ranks that are furthest behind in an operation that is being executed.
+/// Says why undelivered() names these ranks. `first` is the first of them.
+std::string reason_of_undelivered(const Ranks& ranks, const Rank& first) {
+    const bool is_one = ranks.size() == 1;
+    const bool is_stuck = first.takes_turns == false;
+    std::string reason;
+    if (first.steps_behind > 0 && (is_one || !is_stuck)) {  // several stuck ranks may have different numbers of steps
+        reason = fmt::format("{} step{} behind the rank that has done most", first.steps_behind,
+                             first.steps_behind == 1 ? "" : "s");
+    }
+    if (is_stuck) {
+        reason += reason.empty() ? "" : ", and ";
+        reason += is_one ? "the thread that executes the operation does not respond"
+                         : "the threads that execute the operation do not respond";
+    }
+    return reason;
+}
+
+/// Names the ranks that hold up an operation that is being executed.
 std::optional<StallPattern> undelivered(const StallReport& report) {
-    std::uint64_t most = 0;
-    for (const Rank& rank : report.missing_ranks) {
-        most = std::max(most, rank.steps_behind);
+    const Ranks ranks = ranks_that_hold_up(report);
+    if (!ranks.empty()) {
+        const auto first = std::find_if(report.missing_ranks.begin(), report.missing_ranks.end(),
+                                        [&](const Rank& rank) { return rank.rank == ranks.front(); });
+        const bool is_one = ranks.size() == 1;
+        const std::string part = is_one ? first->part ? name_of(*first->part) : "its part" : "their parts";
+        return StallPattern{Kind::undelivered, ranks,
+                            fmt::format("{} {} not delivered {}: {}", base::format_ranks(ranks),
+                                        is_one ? "has" : "have", part, reason_of_undelivered(ranks, *first))};
     }
-    Ranks behind;  // the ranks that are furthest behind; the other ranks perhaps only wait for these ranks
-    for (const Rank& rank : report.missing_ranks) {
-        if (most > 0 && rank.steps_behind == most) {
-            behind.push_back(rank.rank);
-        }
-    }
-    if (!behind.empty()) {
-        const auto last = std::find_if(report.missing_ranks.begin(), report.missing_ranks.end(),
-                                       [&](const Rank& rank) { return rank.rank == behind.front(); });
-        const std::string part = behind.size() == 1 && last->part ? name_of(*last->part) : "its part";
-        return StallPattern{Kind::undelivered, behind,
-                            fmt::format("{} {} not delivered {}: {} step{} behind the rank that has done most",
-                                        base::format_ranks(behind), behind.size() == 1 ? "has" : "have", part, most,
-                                        most == 1 ? "" : "s")};
-    }
-    const bool is_silent = std::any_of(report.missing_ranks.begin(), report.missing_ranks.end(),
-                                       [](const Rank& rank) { return rank.silent_seconds > 0; });
+    const bool is_silent = std::any_of(report.missing_ranks.begin(), report.missing_ranks.end(), [](const Rank& rank) {
+        return rank.silent_seconds > 0 && rank.takes_turns != true;
+    });
     if (report.elsewhere.empty() || is_silent) {
         return std::nullopt;
     }
-    return StallPattern{Kind::other_host, report.elsewhere,
-                        fmt::format("no rank of this host is behind; another host has not delivered its part ({})",
-                                    base::format_ranks(report.elsewhere))};
+    return StallPattern{
+        Kind::other_host, report.elsewhere,
+        fmt::format("no rank of this host holds up the operation; another host has not delivered its part ({})",
+                    base::format_ranks(report.elsewhere))};
 }
 
 /// Names the ranks whose GPUs have not reached an operation on GPUs. The GPUs of the other ranks perhaps only wait for
@@ -355,6 +365,30 @@ std::string_view name_of(StallPattern::Kind kind) {
             return "other_host";
     }
     return "unknown";
+}
+
+std::vector<std::int32_t> ranks_that_hold_up(const StallReport& report) {
+    Ranks stuck;
+    Ranks behind;
+    std::uint64_t most = 0;
+    const bool all_take_turns =
+        std::all_of(report.missing_ranks.begin(), report.missing_ranks.end(),
+                    [&](const Rank& rank) { return rank.takes_turns == true || has_launched(report, rank); });
+    for (const Rank& rank : report.missing_ranks) {
+        if (rank.takes_turns == false) {
+            stuck.push_back(rank.rank);
+        }
+        const bool only_waits = rank.takes_turns == true && !(all_take_turns && report.elsewhere.empty());
+        if (only_waits || rank.steps_behind == 0 || rank.steps_behind < most) {
+            continue;
+        }
+        if (rank.steps_behind > most) {
+            behind.clear();
+            most = rank.steps_behind;
+        }
+        behind.push_back(rank.rank);
+    }
+    return stuck.empty() ? behind : stuck;
 }
 
 std::vector<StallPattern> find_stall_patterns(const StallReport& report) {

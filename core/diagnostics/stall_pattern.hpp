@@ -21,9 +21,9 @@ struct StallPattern {
         crosswise,            ///< ranks wait for each other in different tensors
         step_behind,          ///< a missing rank has not reached the step of the other ranks
         does_not_run,         ///< a missing rank is stopped by a signal or a debugger, or gone
-        undelivered,          ///< a rank has done less of an operation than the other ranks
+        undelivered,          ///< a rank is stuck in an operation, or has done less of it than the other ranks
         program_on_gpu,       ///< a GPU has not done the program's own work, which comes before an operation
-        other_host,           ///< another host has not delivered its part, and no rank of this host is behind
+        other_host,           ///< another host has not delivered its part, and no rank of this host holds it up
     };
     Kind kind = Kind::crosswise;
     std::vector<std::int32_t> ranks;  ///< the ranks that `text` is about
@@ -32,6 +32,11 @@ struct StallPattern {
 
 /// The name of the pattern in the file of a report, for example "crosswise".
 [[nodiscard]] std::string_view name_of(StallPattern::Kind kind);
+
+/// For an operation that is being executed. Returns the ranks that hold it up, as far as the report shows them. If some
+/// ranks take no turns, these are the ones. Otherwise they are the ranks that have done least. A rank that takes turns
+/// only waits, so it is returned only if all ranks of the job are on this host and all of them take turns.
+[[nodiscard]] std::vector<std::int32_t> ranks_that_hold_up(const StallReport& report);
 
 /// Returns the patterns that a report shows. There are at most three, and the first of them says most about the stall.
 /// Reads nothing but the report.

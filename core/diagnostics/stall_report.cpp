@@ -103,6 +103,9 @@ std::string rank_line(const StallReport::Rank& rank) {
             rank.busy_seconds < 0 ? "" : fmt::format(" for {} s", seconds_text(rank.busy_seconds));
         text += fmt::format("busy with {}{}; ", base::quote(rank.busy), since);
     }
+    if (rank.takes_turns == false) {
+        text += "the thread that executes the operation does not respond; ";
+    }
     if (rank.steps_behind > 0) {
         text += fmt::format("{} step{} behind the rank that has done most; ", rank.steps_behind,
                             rank.steps_behind == 1 ? "" : "s");

@@ -89,6 +89,9 @@ struct StallReport {
         /// True if the tensors are in GPUs' memory, but the rank uses the CPU's memory. The rank uses the CPU's memory
         /// either to exchange the tensors' data, or to tell the other ranks its progress.
         bool is_on_cpu = false;
+        /// Whether the rank's thread that drives progress still takes turns (TurnQuestions). Only for an operation that
+        /// is being executed in the CPU's memory. Empty if this is not known.
+        std::optional<bool> takes_turns = {};
     };
 
     double warning_seconds = 60;

@@ -249,11 +249,22 @@ void Engine::change(std::function<void()> make) {
     static_cast<void>(wait_for([&] { return made.load(std::memory_order_seq_cst); }, -1));
 }
 
-/// Asks the thread that drives progress to store, in its next turn, which chunks its batches have. This function does
-/// not wait for that thread, which may be stuck. Only stall reports need the chunks, so they are stored only for a
-/// report.
-void Engine::ask_for_chunks() {
-    queue_change([this] { sets_.note_chunks(); });
+/// If another rank asks whether this rank takes turns, passes the question on to the thread that drives progress. That
+/// thread answers in its next turn. If it is stuck, it does not answer. This function does not wait for it.
+///
+/// Together with the answer, the thread stores which chunks its batches have. Only stall reports need the chunks, and
+/// the rank that makes a report asks itself, too.
+void Engine::pass_on_question_for_turn() {
+    base::TurnBlock& turns = block_.turns;
+    const std::uint32_t asked = turns.asked.load(std::memory_order_acquire);  // partner: TurnQuestions::ask()
+    if (asked == turns.passed_on.load(std::memory_order_relaxed)) {           // only this thread stores `passed_on`
+        return;
+    }
+    queue_change([this, asked] {
+        sets_.note_chunks();
+        block_.turns.answered.store(asked, std::memory_order_release);  // partner: TurnQuestions::ask()
+    });
+    turns.passed_on.store(asked, std::memory_order_release);  // partner: TurnQuestions::ask()
 }
 
 /// Lets the holder of the progress lock run `make` in its next turn.
@@ -871,9 +882,8 @@ void Engine::look(std::int64_t now) {
     for (const SetList::Finding& finding : sets_.look(now)) {
         tell(finding);
     }
-    if (sets_.needs_chunks()) {
-        ask_for_chunks();
-    }
+    // This call comes after sets_.look(), which may ask this rank itself.
+    pass_on_question_for_turn();
     if (const auto late = message_watch_.look(now, messenger_, sets_.reports_stalls_of_world(now))) {
         if (!late->report_before.empty()) {
             tell({late->report_before, false});

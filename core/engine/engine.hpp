@@ -202,7 +202,7 @@ private:
     [[nodiscard]] std::chrono::nanoseconds next_poll();
     void explain_failures_of(ProcessSet& set);
     void change(std::function<void()> make);
-    void ask_for_chunks();
+    void pass_on_question_for_turn();
     void queue_change(std::function<void()> make);
     void make_changes();
     void ring_everybody() noexcept;

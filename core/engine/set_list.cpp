@@ -44,6 +44,7 @@ SetList::Entry SetList::prepare(std::shared_ptr<ProcessSet> set, std::shared_ptr
     attended.batch_watch = std::make_unique<BatchWatch>(
         settings_, arena->blocks(), set->memory(), arena->rank(),
         [arena](std::uint32_t member) { return collectives::steps_of(arena->progress(member)); });
+    attended.turn_questions = std::make_unique<TurnQuestions>(arena->blocks(), settings_.silence_limit_ns);
     attended.launch_watch = std::make_unique<LaunchWatch>(settings_, arena->blocks(), set->memory(), arena->rank());
     attended.set = std::move(set);
     attended.arena = std::move(arena);
@@ -237,11 +238,15 @@ BatchWatch::Source SetList::source_for(Attended& attended, std::int64_t now_ns) 
                                   .reduced = progress.reduced.load(std::memory_order_relaxed),
                                   .resident = progress.resident.load(std::memory_order_relaxed)};
     };
-    source.chunks = [this, &attended](std::uint64_t position) {
-        const bool is_there = attended.chunks && attended.chunks->position == position;
-        wants_chunks_ = wants_chunks_ || !is_there;
-        return is_there ? BatchWatch::ChunksAnswer{.is_there = true, .chunks = attended.chunks->chunks}
-                        : BatchWatch::ChunksAnswer{};
+    source.turns = [&attended, now_ns](std::uint64_t members) {
+        if (members == 0) {
+            attended.turn_questions->end_round();
+        }
+        return attended.turn_questions->ask(members, now_ns);
+    };
+    source.chunks = [&attended](std::uint64_t position) {
+        const bool are_known = attended.chunks && attended.chunks->position == position;
+        return are_known ? attended.chunks->chunks : std::nullopt;
     };
     return source;
 }
@@ -254,13 +259,6 @@ void SetList::note_chunks() {
     for (Attended& attended : sets_) {
         attended.chunks = attended.set->chunks_in_progress();
     }
-    wants_chunks_ = false;
-    asks_for_chunks_ = false;
-}
-
-bool SetList::needs_chunks() {
-    const std::lock_guard lock(mutex_);
-    return wants_chunks_ && !std::exchange(asks_for_chunks_, true);
 }
 
 /// `findings` must have capacity for two more elements.

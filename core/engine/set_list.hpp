@@ -14,6 +14,7 @@
 #include "core/diagnostics/launch_watch.hpp"
 #include "core/diagnostics/stall_monitor.hpp"
 #include "core/diagnostics/stall_settings.hpp"
+#include "core/diagnostics/turn_questions.hpp"
 #include "core/process_set/process_set.hpp"
 
 namespace rueda::core {
@@ -38,6 +39,7 @@ private:
         std::shared_ptr<collectives::Arena> arena;
         std::unique_ptr<StallMonitor> stall_monitor;
         std::unique_ptr<BatchWatch> batch_watch;
+        std::unique_ptr<TurnQuestions> turn_questions;
         std::unique_ptr<LaunchWatch> launch_watch;
         Turn last = Turn::idle;
         /// The chunks that the last call of note_chunks() stored. They are protected by the mutex, because the thread
@@ -103,24 +105,19 @@ public:
         std::string record_because = {};                 ///< see StallMonitor::Finding
     };
     [[nodiscard]] std::vector<Finding> look(std::int64_t now_ns);
-    /// Returns true if look() needs a call of note_chunks(). After it has returned true, it returns false until
-    /// note_chunks() was called. Only for the background thread.
-    [[nodiscard]] bool needs_chunks();
 
 private:
     template <class Has>
     [[nodiscard]] bool any(Has&& has) const;
     static void add(const ProcessSet& set, StallMonitor::Finding found, std::vector<Finding>& findings) noexcept;
-    [[nodiscard]] BatchWatch::Source source_for(Attended& attended, std::int64_t now_ns);
-    void look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings);
+    [[nodiscard]] static BatchWatch::Source source_for(Attended& attended, std::int64_t now_ns);
+    static void look_at(Attended& attended, std::int64_t now_ns, std::vector<Finding>& findings);
 
     const StallSettings settings_;
     const std::shared_ptr<ProcessSet> world_;
     mutable std::mutex mutex_;
     std::list<Attended> sets_;
-    bool released_ = false;         // protected by the mutex
-    bool wants_chunks_ = false;     // protected by the mutex
-    bool asks_for_chunks_ = false;  // protected by the mutex
+    bool released_ = false;  // protected by the mutex
 };
 
 }  // namespace rueda::core

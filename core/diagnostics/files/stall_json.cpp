@@ -77,6 +77,7 @@ Json json_of(const StallReport::Rank& rank) {
             {"busy", value_or_null(is_busy, rank.busy)},
             {"busy_seconds", value_or_null(is_busy && rank.busy_seconds >= 0, rounded(rank.busy_seconds))},
             {"waits_in", std::move(waits_in)},
+            {"takes_turns", rank.takes_turns ? Json(*rank.takes_turns) : Json(nullptr)},
             {"steps_behind", rank.steps_behind},
             {"not_delivered", json_of(rank.part)},
             {"on_gpu", value_or_null(!rank.on_gpu.empty(), rank.on_gpu)},

@@ -120,8 +120,8 @@ TEST_CASE("the rank that has done less is the cause, and without such a rank ano
     job.beat(1, 100 * kSecond);
     const auto other = job.look(watch, 100 * kSecond);
     REQUIRE(other);
-    CHECK_THAT(other->text, Catch::Contains("\n  Probable cause: no rank of this host is behind; another host has not "
-                                            "delivered its part (ranks 2, 3)"));
+    CHECK_THAT(other->text, Catch::Contains("\n  Probable cause: no rank of this host holds up the operation; another "
+                                            "host has not delivered its part (ranks 2, 3)"));
     // Rank 1 has done as many steps as rank 0. Nevertheless, rank 1 may be the cause, because it no longer responds. So
     // the watch names no probable cause.
     job.beat(0, 1000 * kSecond);
@@ -176,7 +176,7 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     BatchWatch watch = job.watch(0);
     job.call(2);
     std::array<BatchWatch::Counts, 2> counts{};
-    BatchWatch::ChunksAnswer answer;
+    std::optional<collectives::BatchChunks> chunks;
     const auto look = [&](std::int64_t seconds) {
         job.beat(0, seconds * kSecond);
         job.beat(1, seconds * kSecond);
@@ -184,7 +184,7 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
         source.counts = [&](std::uint32_t member) { return counts[member]; };
         source.chunks = [&](std::uint64_t position) {
             CHECK(position == 0);
-            return answer;
+            return chunks;
         };
         return watch.tick(seconds * kSecond, source);
     };
@@ -198,9 +198,8 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     counts = {{{.staged = 127, .reduced = 125}, {.staged = 125, .reduced = 124}}};
     job.moved = {4, 1};
     CHECK_FALSE(look(1));
-    CHECK_FALSE(look(11));          // the thread that drives progress has not yet answered which part it works on
-    CHECK(part(look(12)).empty());  // the thread has not answered in time, so the report does not name a part
-    answer = {.is_there = true, .chunks = collectives::BatchChunks{.first = 105, .count = 64}};
+    CHECK(part(look(11)).empty());  // the chunks are not known, so the report does not name a part
+    chunks = collectives::BatchChunks{.first = 105, .count = 64};
     const auto input = look(40);
     CHECK(part(input) == "its input of chunk 21 of 64");
     CHECK_THAT(
@@ -217,6 +216,96 @@ TEST_CASE("the report names the part of a chunk that a rank has not delivered") 
     CHECK(part(look(5000)).empty());
     counts[0].resident = 3;
     CHECK(part(look(20'000)) == "its share of the tensors in resident memory");
+}
+
+/// A job whose ranks are asked whether they take turns.
+struct AskedJob : Job {
+    TurnQuestions::Answers answers{.are_complete = false};
+    std::vector<std::uint64_t> asked_for_turns;  ///< the members that the watch asked, in each call
+
+    [[nodiscard]] std::optional<StallMonitor::Finding> look(BatchWatch& watch, std::int64_t seconds) {
+        beat(0, seconds * kSecond);
+        beat(1, seconds * kSecond);
+        BatchWatch::Source source = source_with_stacks(seconds * kSecond);
+        source.turns = [this](std::uint64_t members) {
+            asked_for_turns.push_back(members);
+            return answers;
+        };
+        return watch.tick(seconds * kSecond, source);
+    }
+};
+
+TEST_CASE("the rank that takes no turns is the cause, even if another rank has done less") {
+    AskedJob job;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    job.moved = {9, 12};
+    CHECK_FALSE(job.look(watch, 1));
+    CHECK_FALSE(job.look(watch, 11));
+    CHECK(job.asked.empty());  // the watch asks for stacks when it knows whose stack it needs
+    job.answers.are_complete = true;
+    job.answers.takes_turns = {true, false};
+    CHECK_FALSE(job.look(watch, 12));
+    const auto stuck = job.look(watch, 13);
+    REQUIRE(stuck);
+    CHECK(job.asked == std::vector<std::vector<std::int32_t>>{{1}, {1}});
+    CHECK(job.asked_for_turns == std::vector<std::uint64_t>{0b11, 0b11, 0b11, 0});  // the last call ends the round
+    CHECK(stuck->report->missing_ranks.front().takes_turns == true);
+    CHECK(stuck->report->missing_ranks.back().takes_turns == false);
+    CHECK_THAT(stuck->text, Catch::Contains("\n  Probable cause: rank 1 has not delivered its part: the thread that "
+                                            "executes the operation does not respond\n"));
+
+    // All ranks take turns. So another host holds up the operation, although rank 0 has done less than rank 1.
+    job.elsewhere = {2, 3};
+    job.answers.takes_turns = {true, true};
+    CHECK_FALSE(job.look(watch, 100));
+    const auto waits = job.look(watch, 101);
+    REQUIRE(waits);
+    CHECK(job.asked.back().empty());
+    CHECK_THAT(waits->text, Catch::Contains("\n  Probable cause: no rank of this host holds up the operation; another "
+                                            "host has not delivered its part (ranks 2, 3)\n"));
+
+    // The answers show nothing if there is no other host. Then the ranks' steps are compared.
+    job.elsewhere = {};
+    CHECK_FALSE(job.look(watch, 1000));
+    const auto alone = job.look(watch, 1001);
+    REQUIRE(alone);
+    CHECK_THAT(alone->text, Catch::Contains("\n  Probable cause: rank 0 has not delivered its part: 3 steps behind"));
+
+    // Rank 0 has finished the batch, so it is not asked.
+    job.finish(0);
+    BatchWatch upper = job.watch(1);
+    CHECK_FALSE(job.look(upper, 2000));
+    CHECK_FALSE(job.look(upper, 2010));
+    CHECK(job.asked_for_turns.back() == 0b10);
+}
+
+TEST_CASE("the reason for the end of the job names the rank that takes no turns") {
+    AskedJob job;
+    job.shutdown_seconds = 30;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    job.moved = {9, 12};
+    CHECK_FALSE(job.look(watch, 1));
+    CHECK_FALSE(job.look(watch, 2));
+    job.answers.are_complete = true;
+    CHECK_FALSE(job.look(watch, 11));  // waits for the stacks
+    CHECK(job.look(watch, 12));
+    job.asked_for_turns.clear();
+    CHECK_FALSE(job.look(watch, 29));
+    CHECK(job.asked_for_turns.empty());
+    job.answers = {.are_complete = false, .takes_turns = {}};
+    CHECK_FALSE(job.look(watch, 30));  // asks in time
+    CHECK(job.asked_for_turns == std::vector<std::uint64_t>{0b11});
+    job.moved = {10, 12};  // rank 0 goes on, so the job is not ended yet
+    CHECK_FALSE(job.look(watch, 31));
+    CHECK(job.asked_for_turns.back() == 0);
+    job.answers.takes_turns = {true, false};
+    const auto end = job.look(watch, 61);  // the answers are not complete, but the end does not wait for them
+    REQUIRE(end);
+    CHECK(end->shut_down);
+    CHECK_THAT(end->text, Catch::Contains("; rank 1 has not delivered its part: the thread that executes the operation "
+                                          "does not respond; the job is ended"));
 }
 
 TEST_CASE("a report does not wait for stacks when the job is about to end") {

@@ -41,6 +41,7 @@ StallReport report_about(const std::string& name) {
     report.unheard = {2};
     report.elsewhere = {4};
     report.missing_ranks.front().steps_behind = 5;
+    report.missing_ranks.front().takes_turns = false;
     report.missing_ranks.front().part = {StallReport::Part::Kind::share, 21, 64};
     return report;
 }
@@ -87,6 +88,7 @@ TEST_CASE("the file has everything that the text has") {
     CHECK(report["unheard"] == Json{2});
     CHECK(report["elsewhere"] == Json{4});
     CHECK(rank["steps_behind"] == 5);
+    CHECK(rank["takes_turns"] == false);
     CHECK(rank["not_delivered"]["what"] == "its share of chunk 21 of 64");
     CHECK(rank["not_delivered"]["chunk"] == 21);
     CHECK(rank["not_delivered"]["chunks"] == 64);
@@ -101,7 +103,7 @@ TEST_CASE("unknown values are null, and bytes that are not UTF-8 do not break th
     const Json& written = json["reports"][0];
     CHECK(written["ends_job"] == "the job is ended");
     CHECK(written["tensors"][0]["name"].get<std::string>().find('\xff') == std::string::npos);
-    for (const char* key : {"busy", "busy_seconds", "step", "last_finished", "stack"}) {
+    for (const char* key : {"busy", "busy_seconds", "step", "last_finished", "stack", "takes_turns"}) {
         INFO(key);
         CHECK(written["ranks"][0][key].is_null());
     }

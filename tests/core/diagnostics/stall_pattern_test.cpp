@@ -209,6 +209,53 @@ TEST_CASE("an operation that is being executed") {
     CHECK(pattern.kind == Kind::undelivered);
     CHECK(pattern.ranks == Ranks{2});  // rank 0 is one step behind, perhaps only because it waits for rank 2
     CHECK(pattern.text == "rank 2 has not delivered its part: 4 steps behind the rank that has done most");
+    report.missing_ranks[1].steps_behind = 4;
+    CHECK(only_pattern(report).text ==
+          "ranks 1, 2 have not delivered their parts: 4 steps behind the rank that has done most");
+}
+
+TEST_CASE("a rank that takes no turns holds up an operation, and a rank that takes turns only waits") {
+    StallReport report;
+    report.executing = true;
+    report.tensors = {tensor("w", {}, {0, 1, 2})};
+    report.missing_ranks = {rank(0), rank(1), rank(2)};
+    report.missing_ranks[0].steps_behind = 4;
+    report.missing_ranks[2].takes_turns = false;
+    StallPattern pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::undelivered);
+    CHECK(pattern.ranks == Ranks{2});
+    CHECK(pattern.text == "rank 2 has not delivered its part: the thread that executes the operation does not respond");
+    report.missing_ranks[2].steps_behind = 1;
+    report.missing_ranks[2].part = StallReport::Part{StallReport::Part::Kind::input, 3, 64};
+    CHECK(only_pattern(report).text ==
+          "rank 2 has not delivered its input of chunk 3 of 64: 1 step behind the rank that has done most, and the "
+          "thread that executes the operation does not respond");
+    report.missing_ranks[1].takes_turns = false;
+    CHECK(only_pattern(report).text ==
+          "ranks 1, 2 have not delivered their parts: the threads that execute the operation do not respond");
+
+    // It is not known whether rank 1 takes turns, for example because its process is stopped. The other ranks only
+    // wait, although rank 0 has done least.
+    report.missing_ranks = {rank(0), rank(1), rank(2)};
+    report.missing_ranks[0].takes_turns = true;
+    report.missing_ranks[0].steps_behind = 4;
+    report.missing_ranks[2].takes_turns = true;
+    report.missing_ranks[1].silent_seconds = 12;
+    CHECK(find_stall_patterns(report).empty());
+    report.elsewhere = {3};
+    CHECK(find_stall_patterns(report).empty());
+    report.missing_ranks[1].steps_behind = 2;
+    CHECK(only_pattern(report).ranks == Ranks{1});
+
+    // All ranks of this host take turns. If there are ranks elsewhere, one of those holds up the operation.
+    report.missing_ranks[1].takes_turns = true;
+    pattern = only_pattern(report);
+    CHECK(pattern.kind == Kind::other_host);
+    CHECK(pattern.ranks == Ranks{3});
+    CHECK(pattern.text ==
+          "no rank of this host holds up the operation; another host has not delivered its part (rank 3)");
+    report.elsewhere = {};
+    CHECK(only_pattern(report).ranks == Ranks{0});
 }
 
 TEST_CASE("a rank that has launched an operation is not the cause if others have not launched it") {

@@ -138,6 +138,7 @@ TEST_CASE("a tensor that is being executed") {
     report.tensors = {{"w", 0, 61.3, {0}, {1, 2}}};
     report.missing_ranks = {{1, 4711, "running", "", {}, "", 0}, {2, 4712, "running", "", {}, "", 12}};
     report.missing_ranks.back().steps_behind = 3;
+    report.missing_ranks.front().takes_turns = true;
     report.elsewhere = {3, 4};
     CHECK(format_stall_report(report) ==
           "tensor 'w' was announced by all ranks 61 seconds ago and is still not done: a rank makes no progress"
@@ -147,6 +148,11 @@ TEST_CASE("a tensor that is being executed") {
           "\n  rank 1 (pid 4711): running; waits in no collective itself"
           "\n  rank 2 (pid 4712): running; 3 steps behind the rank that has done most; waits in no collective itself; "
           "has not responded for 12 s");
+    report.missing_ranks = {{1, 4711, "running", "", {}, "", 0}};
+    report.missing_ranks.back().takes_turns = false;
+    CHECK_THAT(format_stall_report(report),
+               Catch::EndsWith("\n  rank 1 (pid 4711): running; the thread that executes the operation does not "
+                               "respond; waits in no collective itself"));
 }
 
 TEST_CASE("the text about what an operation waits for is one line") {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Rueda authors
 // The last rank waits for a file before it takes part in the operation of the other ranks. Usage: stalled_rank FILE
-// [executing | message]. With "executing", the last rank waits in the middle of the execution, when it reads a certain
-// part of its tensor. With "message", the last rank waits before it sends a message to the rank below it.
+// [executing [KIB] | message]. With "executing", the last rank waits in the middle of the execution, when it reads a
+// certain part of its tensor; KIB is the offset of this part in KiB. With "message", the last rank waits before it
+// sends a message to the rank below it.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <span>
 #include <string_view>
@@ -29,12 +31,12 @@ namespace {
 
 constexpr std::size_t kElements = std::size_t{1} << 20;
 constexpr std::size_t kPageBytes = 64 * 1024;
-constexpr std::size_t kPageAt = 2560 * 1024;  // the page's offset in the tensor, in bytes: in the middle of a chunk
 
 const char* path_of_the_file = nullptr;
 float* tensor = nullptr;
+std::size_t page_at = 2560 * 1024;  // the page's offset in the tensor, in bytes: in the middle of a chunk
 
-std::byte* page() { return reinterpret_cast<std::byte*>(tensor) + kPageAt; }
+std::byte* page() { return reinterpret_cast<std::byte*>(tensor) + page_at; }
 
 /// The signal handler for the page that cannot be read. When the handler returns, the thread reads the page again, and
 /// can read it now.
@@ -79,6 +81,9 @@ int main(int argc, char** argv) {
         return 2;
     }
     path_of_the_file = argv[1];
+    if (argc > 3) {
+        page_at = std::strtoul(argv[3], nullptr, 10) * 1024;
+    }
     try {
         rueda::init();
         const bool is_last = rueda::rank() == rueda::size() - 1;

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -21,6 +22,17 @@ PROGRAM = ""
 RUEDARUN = ""
 MPIRUN = []
 FUNCTION = "wait_for_the_file"
+# A job takes a few seconds, and several times as long on a busy machine.
+LIMIT_SECONDS = 40
+
+
+def end_hard(job):
+    """Lets the launcher end its ranks, and kills the launcher if it does not end."""
+    job.terminate()
+    try:
+        job.wait(10)
+    except subprocess.TimeoutExpired:
+        job.kill()
 
 
 class StalledRank(unittest.TestCase):
@@ -29,7 +41,7 @@ class StalledRank(unittest.TestCase):
     def run_job(self, until, act=lambda text: None, launch=None, mode=(), **settings):
         """Starts two ranks and reads their standard error. When the pattern `until` appears, creates the file that ends
         rank 1's wait. `launch` is the launcher's command line (default: ruedarun). `act` is called with the text
-        after each line."""
+        after each line. After LIMIT_SECONDS the job is killed, and the test fails with its text."""
         kept = {name: value for name, value in os.environ.items() if name == "RUEDA_MPI_PLUGIN" or "RUEDA" not in name}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "go")
@@ -40,14 +52,19 @@ class StalledRank(unittest.TestCase):
                 stderr=subprocess.PIPE,
                 text=True,
             )
+            limit = threading.Timer(LIMIT_SECONDS, end_hard, (job,))
+            limit.daemon = True
+            limit.start()
             text = ""
             for line in job.stderr:
                 text += line
                 act(text)
                 if re.search(until, text):
                     path.touch()
-            self.assertEqual(job.wait(), 0, text)
+            status = job.wait()
+            limit.cancel()
             job.stderr.close()
+            self.assertEqual(status, 0, text)
         self.assertRegex(text, until)
         return text
 
@@ -129,9 +146,30 @@ class StalledRank(unittest.TestCase):
             self.skipTest("there is no MPI")
         shell = 'RUEDA_HOSTNAME=host$((OMPI_COMM_WORLD_RANK / 2)) exec "$@"'
         launch = [*MPIRUN, "-np", "4", "sh", "-c", shell, "sh"]
-        text = self.run_job(FUNCTION, launch=launch, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
-        self.assertRegex(text, r"rank 2\]: tensor 'gradient' was announced by all ranks")
-        self.assertRegex(text, r"rank 3 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+        # The offsets in KiB of two parts of the tensor. Rank 3 reads the first part when it copies it for rank 2, and the
+        # second part when it combines it itself.
+        for part in ["2560", "2624"]:
+            with self.subTest(part=part):
+                text = self.run_job(
+                    f"(?s)(?=.*{FUNCTION}).*another host has not delivered its part",
+                    launch=launch,
+                    mode=["executing", part],
+                    RUEDA_STALL_CHECK_TIME_SECONDS="1",
+                )
+                stuck = (
+                    r"rank 3 has not delivered its part: [^\n]*the thread that executes the operation does not respond"
+                )
+                self.assertRegex(
+                    text, rf"rank 2\]: tensor 'gradient' was announced by all ranks [^\n]*\n\s+Probable cause: {stuck}"
+                )
+                other = (
+                    "no rank of this host holds up the operation; another host has not delivered its part (ranks 2, 3)"
+                )
+                self.assertIn(f"Probable cause: {other}", text)
+                self.assertRegex(text, r"rank 3 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
+                self.assertNotRegex(text, r"Probable cause: rank [012] ")
+                # The other ranks only wait, so their stacks are not shown.
+                self.assertEqual(text.count("innermost first"), text.count(FUNCTION), text)
 
     def test_in_a_message(self):
         launch = [RUEDARUN, "--no-mpi", "-np", "3"]
