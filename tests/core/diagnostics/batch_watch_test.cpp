@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/negotiation/device_state.hpp"
 #include "tests/core/negotiation/members.hpp"
 
 namespace rueda::core::test {
@@ -278,6 +279,27 @@ TEST_CASE("the rank that takes no turns is the cause, even if another rank has d
     CHECK_FALSE(job.look(upper, 2000));
     CHECK_FALSE(job.look(upper, 2010));
     CHECK(job.asked_for_turns.back() == 0b10);
+}
+
+TEST_CASE("a rank whose tensors are in the memory of a GPU must take turns only while it uses the memory of the CPU") {
+    AskedJob job;
+    BatchWatch watch = job.watch(0);
+    job.call(2);
+    const auto set_phase = [&job](std::uint32_t member, DeviceState::Phase phase) {
+        job.set.memory().cursor(member).device.store(DeviceState{.phase = phase, .device = 0}.word());
+    };
+    set_phase(0, DeviceState::Phase::launching);  // perhaps in a call of NCCL that waits for rank 1
+    set_phase(1, DeviceState::Phase::on_cpu);
+    job.answers = {.are_complete = true, .takes_turns = {false, false}};
+    CHECK_FALSE(job.look(watch, 1));
+    CHECK_FALSE(job.look(watch, 11));  // waits for the stacks
+    const auto found = job.look(watch, 12);
+    REQUIRE(found);
+    REQUIRE(found->report->missing_ranks.size() == 2);
+    CHECK_FALSE(found->report->missing_ranks.front().takes_turns);
+    CHECK(found->report->missing_ranks.back().takes_turns == false);
+    CHECK_THAT(found->text, Catch::Contains("\n  Probable cause: rank 1 has not delivered its part: the thread that "
+                                            "executes the operation does not respond\n"));
 }
 
 TEST_CASE("the reason for the end of the job names the rank that takes no turns") {
