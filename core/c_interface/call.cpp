@@ -75,12 +75,15 @@ Status Call::fill(const char* name, const Arguments& arguments, Request& request
 }
 
 Status Call::start(const char* name, const Arguments& arguments, Completion& completion) const {
+    if (in_callback && options->wait_seconds > 0) [[unlikely]] {
+        return refused_in_callback();
+    }
     if (!needs_request(name)) [[likely]] {
         return runtime->start(*set, entry(), given_name(name), arguments, *options, completion);
     }
     Request request;
     RUEDA_RETURN_IF_FAILED(fill(name, arguments, request));
-    return runtime->start(*set, entry(), given_name(name), request, completion);
+    return runtime->start(*set, entry(), given_name(name), request, completion, options->wait_seconds);
 }
 
 Status Call::run_request(const char* name, const Arguments& arguments, Completion& completion) const {

@@ -678,8 +678,8 @@ Status Engine::ended_or_timed_out(const Completion& completion, double seconds) 
 
 /// Call this after a submit. The caller holds the progress lock. If the operation ends at once, returns true. In that
 /// case `completion` is done only if the operation has a result. If the operation does not end at once, drives progress
-/// until it has ended, and returns false.
-bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noexcept {
+/// until it has ended or `seconds` have passed (a negative number means no limit), and returns false.
+bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion, double seconds) noexcept {
     // 200 checks take two or three µs, far less than a sleep and a wake-up. If ranks work in step, their announcements
     // arrive within this time.
     constexpr int kLooks = 200;
@@ -688,7 +688,7 @@ bool Engine::finish_or_drive(ProcessSet& set, const Completion& completion) noex
         return true;
     }
     const std::int64_t began_ns = base::monotonic_ns();
-    drive([&] { return completion.done(); }, std::nullopt);
+    drive([&] { return completion.done(); }, deadline_in(seconds));
     note_blocked_since(began_ns);
     return false;
 }

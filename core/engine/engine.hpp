@@ -88,9 +88,27 @@ public:
             return wait(completion, -1);
         }
         Status submitted = submit(Urgency::driving);
-        const bool finished = submitted.is_ok() && finish_or_drive(set, completion);
+        const bool finished = submitted.is_ok() && finish_or_drive(set, completion, -1);
         held.leave();
         return submitted.is_ok() && (!finished || completion.done()) ? completion.status() : submitted;
+    }
+    /// Submits an operation, and waits for at most `seconds` until it is done, like run(). If `seconds` is 0 or less,
+    /// does not wait, and leaves the operation to the thread that drives progress. Returns the errors of `submit`.
+    template <class Submit>
+    Status start(ProcessSet& set, Submit&& submit, Completion& completion, double seconds) {
+        if (!(seconds > 0)) {
+            RUEDA_RETURN_IF_FAILED(submit(Urgency::background));
+            attend();
+            return {};
+        }
+        Lock::Held held(lock_);
+        RUEDA_RETURN_IF_FAILED(submit(held ? Urgency::driving : Urgency::blocking));
+        if (!held) {
+            static_cast<void>(wait(completion, seconds));
+        } else if (finish_or_drive(set, completion, seconds) && !completion.done()) {
+            completion.complete_one({});
+        }
+        return {};
     }
     /// Starts a send or a receive. Returns the errors of Messenger::submit().
     Status start(MessageRequest request, Completion& completion);
@@ -180,7 +198,7 @@ private:
     };
     template <class Done>
     void drive(Done&& done, Deadline deadline, Haste haste = Haste::urgent);
-    [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion) noexcept;
+    [[nodiscard]] bool finish_or_drive(ProcessSet& set, const Completion& completion, double seconds) noexcept;
     template <class Done>
     Status wait_for(Done&& done, double timeout_seconds, Haste haste = Haste::urgent);
     [[nodiscard]] Turn turn(bool urgent, bool asks_others = true) noexcept;

@@ -343,18 +343,18 @@ Status Runtime::wait_on_stream(const Completion& completion, const rueda_device_
 }
 
 Status Runtime::start(ProcessSet& set, TensorEntry* known, std::string_view name, const Request& request,
-                      Completion& completion) {
+                      Completion& completion, double wait_seconds) {
     expect_launches(completion, {&request, 1});
-    RUEDA_RETURN_IF_FAILED(set.submit(known, name, request, completion, Urgency::background));
-    engine_.attend();
-    return {};
+    return engine_.start(
+        set, [&](Urgency urgency) { return set.submit(known, name, request, completion, urgency); }, completion,
+        wait_seconds);
 }
 
 Status Runtime::start(ProcessSet& set, TensorEntry* known, std::string_view name, const Arguments& arguments,
                       const rueda_options& options, Completion& completion) {
-    RUEDA_RETURN_IF_FAILED(set.submit(known, name, arguments, options, completion, Urgency::background));
-    engine_.attend();
-    return {};
+    return engine_.start(
+        set, [&](Urgency urgency) { return set.submit(known, name, arguments, options, completion, urgency); },
+        completion, options.wait_seconds);
 }
 
 Status Runtime::start_group(ProcessSet& set, std::string_view group, std::span<const std::string> names,

@@ -77,10 +77,10 @@ public:
     [[nodiscard]] ProcessSets& process_sets() { return process_sets_; }
     [[nodiscard]] CallbackThread& callbacks() { return callbacks_; }
 
-    /// Starts an operation of one of this rank's sets; see ProcessSet::submit(). `completion` must exist until it is
-    /// done.
+    /// Starts an operation of one of this rank's sets; see ProcessSet::submit(). Waits for it for at most
+    /// `wait_seconds` or `options.wait_seconds`; see Engine::start(). `completion` must exist until it is done.
     Status start(ProcessSet& set, TensorEntry* known, std::string_view name, const Request& request,
-                 Completion& completion);
+                 Completion& completion, double wait_seconds = 0);
     Status start(ProcessSet& set, TensorEntry* known, std::string_view name, const Arguments& arguments,
                  const rueda_options& options, Completion& completion);
     /// See ProcessSet::submit_group().

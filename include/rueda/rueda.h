@@ -142,10 +142,15 @@ typedef struct rueda_options {
     const rueda_device_stream* device; /**< the device of all tensors of the call, and the caller's stream. NULL if the
                                           tensors are in the CPU's memory. On a rank, all operations of a process set
                                           must use the same device. The caller must provide all outputs on a device */
+    double wait_seconds; /**< the longest time that an `_async` function of one tensor waits for its operation, like
+                            rueda_wait. The function returns the handle when the operation has completed or the time has
+                            passed. This is faster than rueda_wait in a second call. 0 (the default) or less: the
+                            function does not wait. More than 0 is not allowed in a callback. Functions of groups and
+                            messages ignore this option */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
-    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0, NULL }
+    { sizeof(rueda_options), 1.0, 1.0, NULL, RUEDA_AVERAGE, 0, RUEDA_COMPRESSION_NONE, NULL, 0, 0, NULL, 0.0 }
 
 /**
  * Returns 1 if the setting RUEDA_CALL_SITES=1 is used. Returns 0 if it is not, or if Rueda is not initialised. If

@@ -404,7 +404,8 @@ inline rueda_options c_options(const TensorName& name, const AllreduceOptions& o
             name.site().file,
             name.site().line,
             0,
-            options.device ? &*options.device : nullptr};
+            options.device ? &*options.device : nullptr,
+            0.0};
 }
 inline rueda_options c_options(const TensorName& name, const Options& options) {
     return {sizeof(rueda_options),
@@ -417,7 +418,8 @@ inline rueda_options c_options(const TensorName& name, const Options& options) {
             name.site().file,
             name.site().line,
             0,
-            options.device ? &*options.device : nullptr};
+            options.device ? &*options.device : nullptr,
+            0.0};
 }
 /// Converts views to C structs. The structs point to the shapes in `tensors`, so `tensors` must outlive the structs.
 template <class View>

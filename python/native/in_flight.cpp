@@ -72,6 +72,9 @@ int InFlight::wait_in_slices(const rueda_device_stream* stream, double timeout_s
     if (is_in_callback() && !has_ended() && !may_wait()) {
         return kRaised;
     }
+    if (has_ended_ && stream == nullptr) {
+        return rueda_wait(handle.get(), 0);
+    }
     const auto begin = Clock::now();
     for (;;) {
         const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -106,7 +109,8 @@ bool InFlight::wait_a_while(double seconds) {
 
 bool InFlight::has_ended() {
     int ended = 0;
-    return rueda_poll(handle.get(), &ended) == RUEDA_OK && ended == 1;
+    has_ended_ = has_ended_ || (rueda_poll(handle.get(), &ended) == RUEDA_OK && ended == 1);
+    return has_ended_;
 }
 
 void InFlight::give_tensors_back() {

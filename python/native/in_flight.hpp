@@ -81,6 +81,8 @@ private:
     [[nodiscard]] Ref received_splits() const;
     [[nodiscard]] PyObject* call_finish_of_group();
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
+
+    bool has_ended_ = false;  // whether has_ended() has returned true
 };
 
 /// Takes an operation whose handle was dropped. If it has ended, releases it. Otherwise its tensors must stay borrowed,

@@ -191,12 +191,6 @@ PyObject* check_writable(PyObject* /*module*/, PyObject* tensor) {
     return borrowed.borrow(tensor, /*writable=*/true) ? Ref::to(Py_None).release() : nullptr;
 }
 
-/// Raises an error if this thread must not wait. This check is for Python functions that start an operation in one call
-/// and wait for it in another.
-PyObject* check_may_wait(PyObject* /*module*/, PyObject* /*unused*/) {
-    return may_wait() ? Ref::to(Py_None).release() : nullptr;
-}
-
 PyObject* is_elastic(PyObject* /*module*/, PyObject* /*unused*/) { return PyBool_FromLong(rueda_is_elastic()); }
 
 /// Argument: the name of a variable. Returns its value in the environment of the C library, or None. os.environ does
@@ -457,7 +451,6 @@ PyMethodDef functions[] = {
     {"process_set_ranks", process_set_ranks, METH_O, nullptr},
     {"abort", abort_job, METH_O, nullptr},
     {"check_writable", check_writable, METH_O, nullptr},
-    {"check_may_wait", check_may_wait, METH_NOARGS, nullptr},
     {"begin_step", begin_step, METH_O, nullptr},
     {"environment_value", environment_value, METH_O, nullptr},
     {"is_elastic", is_elastic, METH_NOARGS, nullptr},

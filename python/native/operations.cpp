@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "python/native/call_site.hpp"
@@ -23,12 +24,19 @@ using Operation = std::unique_ptr<InFlight>;
 /// The arguments of a call. All are positional. Only grouped_reducescatter_async() has an argument that may be missing.
 using Arguments = PyObject* const*;
 
+/// For how many seconds a blocking call waits when it starts its operation. Most operations end within this time.
+/// Python's signal handlers run only after this time, and so does the timeout of a wait.
+constexpr double kWaitAtStart = 0.001;
+/// The value of rueda_options::wait_seconds for the next operation of this thread. See start_to_wait().
+thread_local double wait_of_next = 0;
+
 /// The name and the options of a call.
 struct Call {
     const char* name = nullptr;
     rueda_options options = RUEDA_OPTIONS_INIT;
 
     Call() {
+        options.wait_seconds = std::exchange(wait_of_next, 0.0);
         if (call_sites_are_wanted()) {
             const CallSite site = calling_site();
             options.source_file = site.file;
@@ -98,6 +106,7 @@ bool take_device(Call& call, InFlight& operation, const BorrowedTensor& tensor, 
     if (is_first) {
         own = other;
         call.options.device = &own;
+        call.options.wait_seconds = 0;  // the caller will not wait for the GPU, but only for the launch
         return true;
     }
     if (own.type == other.type && own.index == other.index && own.stream == other.stream) {
@@ -138,9 +147,25 @@ bool has_started(InFlight& operation, int status, rueda_handle* handle) {
     return true;
 }
 
-/// Makes the Python handle of an operation. `status` and `handle` are the results of the C function.
-PyObject* finish_call(Operation operation, int status, rueda_handle* handle) {
-    return has_started(*operation, status, handle) ? new_handle(std::move(operation)) : nullptr;
+/// Starts the operation by `start`, which calls a function of the C interface, and makes the Python handle.
+template <class Start>
+PyObject* finish_call(Operation& operation, const Call& call, Start&& start) {
+    const bool waits = call.options.wait_seconds > 0;
+    rueda_handle* handle = nullptr;
+    int status = RUEDA_OK;
+    if (waits) {
+        const WithoutGil without_gil;
+        status = start(&handle);
+    } else {
+        status = start(&handle);
+    }
+    if (!has_started(*operation, status, handle)) {
+        return nullptr;
+    }
+    if (waits) {
+        static_cast<void>(operation->has_ended());  // the operation remembers that it has ended
+    }
+    return new_handle(std::move(operation));
 }
 
 /// Arguments: (input, output, name, op, prescale_factor, postscale_factor, result, process_set, compression)
@@ -154,10 +179,10 @@ PyObject* allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_allreduce_async(call.name, &operation->input.tensor(),
-                                             &output_of(*operation, given[0], given[1]), &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_allreduce_async(call.name, &operation->input.tensor(), &output_of(*operation, given[0], given[1]),
+                                     &call.options, handle);
+    });
 }
 
 /// Borrows every tensor of both lists. On failure, returns false with a Python error set, which says which tensor is
@@ -200,10 +225,9 @@ PyObject* grouped_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssiz
     if (!borrow_all(call, *operation, given[0], given[1], in, out)) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status =
-        rueda_grouped_allreduce_async(call.name, in.size(), in.data(), out.data(), &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_grouped_allreduce_async(call.name, in.size(), in.data(), out.data(), &call.options, handle);
+    });
 }
 
 /// Borrows every tensor of the list. On failure, returns false with a Python error set, which says which tensor is
@@ -241,9 +265,9 @@ PyObject* grouped_allgather_async(PyObject* /*module*/, Arguments given, Py_ssiz
     if (is_exchange) {
         call.options.device = &kRowsOfGpu;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_grouped_allgather_async(call.name, in.size(), in.data(), &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_grouped_allgather_async(call.name, in.size(), in.data(), &call.options, handle);
+    });
 }
 
 /// Arguments: ([indices, values], shape, name, op, result, process_set). `shape` is a list of int.
@@ -262,10 +286,10 @@ PyObject* sparse_allreduce_async(PyObject* /*module*/, Arguments given, Py_ssize
     if (PyErr_Occurred() != nullptr || !borrow_inputs(call, *operation, given[0], in)) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_sparse_allreduce_async(call.name, in.data(), in.data() + 1, shape.data(),
-                                                    static_cast<std::int32_t>(shape.size()), &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_sparse_allreduce_async(call.name, in.data(), in.data() + 1, shape.data(),
+                                            static_cast<std::int32_t>(shape.size()), &call.options, handle);
+    });
 }
 
 /// Arguments: (inputs, name, op, prescale_factor, postscale_factor, result, process_set[, outputs]). Without outputs,
@@ -284,10 +308,10 @@ PyObject* grouped_reducescatter_async(PyObject* /*module*/, Arguments given, Py_
                     : !borrow_inputs(call, *operation, given[0], in)) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_grouped_reducescatter_async(call.name, in.size(), in.data(),
-                                                         has_outputs ? out.data() : nullptr, &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_grouped_reducescatter_async(call.name, in.size(), in.data(), has_outputs ? out.data() : nullptr,
+                                                 &call.options, handle);
+    });
 }
 
 /// Arguments: (input, output, root_rank, name, result, process_set)
@@ -304,10 +328,10 @@ PyObject* broadcast_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_broadcast_async(call.name, &operation->input.tensor(),
-                                             &output_of(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_broadcast_async(call.name, &operation->input.tensor(), &output_of(*operation, given[0], given[1]),
+                                     root, &call.options, handle);
+    });
 }
 
 /// Arguments: (input, output or None, name, result, process_set). Without an output, Rueda allocates the memory, and
@@ -327,13 +351,12 @@ PyObject* allgather_async(PyObject* /*module*/, Arguments given, Py_ssize_t coun
     if (is_exchange) {
         call.options.device = &kRowsOfGpu;
     }
-    rueda_handle* handle = nullptr;
     const rueda_tensor& input = operation->input.tensor();
-    const int status = makes_result
-                           ? rueda_allgather_async(call.name, &input, &call.options, &handle)
-                           : rueda_allgather_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
-                                                        &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return makes_result ? rueda_allgather_async(call.name, &input, &call.options, handle)
+                            : rueda_allgather_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
+                                                         &call.options, handle);
+    });
 }
 
 /// Arguments: (input, output or None, name, op, prescale_factor, postscale_factor, result, process_set)
@@ -348,11 +371,11 @@ PyObject* reducescatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t 
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_reducescatter_async(call.name, &operation->input.tensor(),
-                                                 makes_result ? nullptr : &output_of(*operation, given[0], given[1]),
-                                                 &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_reducescatter_async(call.name, &operation->input.tensor(),
+                                         makes_result ? nullptr : &output_of(*operation, given[0], given[1]),
+                                         &call.options, handle);
+    });
 }
 
 /// Reads a list of row counts. On failure, returns false with a Python error set.
@@ -398,14 +421,14 @@ PyObject* alltoall_async(PyObject* /*module*/, Arguments given, Py_ssize_t count
     if (is_exchange) {
         call.options.device = &kRowsOfGpu;
     }
-    rueda_handle* handle = nullptr;
     const rueda_tensor& input = operation->input.tensor();
     const std::int64_t* const rows = rows_of(given[2], splits);
-    const int status = given[1] == Py_None
-                           ? rueda_alltoall_async(call.name, &input, rows, splits.size(), &call.options, &handle)
-                           : rueda_alltoall_into_async(call.name, &input, &output_of(*operation, given[0], given[1]),
-                                                       rows, splits.size(), &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return given[1] == Py_None
+                   ? rueda_alltoall_async(call.name, &input, rows, splits.size(), &call.options, handle)
+                   : rueda_alltoall_into_async(call.name, &input, &output_of(*operation, given[0], given[1]), rows,
+                                               splits.size(), &call.options, handle);
+    });
 }
 
 /// Returns the output of an operation, or null if the caller passed none and Rueda must allocate it.
@@ -428,10 +451,10 @@ PyObject* gather_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_gather_async(call.name, &operation->input.tensor(),
-                                          output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_gather_async(call.name, &operation->input.tensor(), output_or_null(*operation, given[0], given[1]),
+                                  root, &call.options, handle);
+    });
 }
 
 /// Arguments: (input, output or None, splits or None, root_rank, name, result, process_set). The function `result` is
@@ -451,11 +474,10 @@ PyObject* scatter_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status =
-        rueda_scatter_async(call.name, &operation->input.tensor(), rows_of(given[2], splits), splits.size(),
-                            output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_scatter_async(call.name, &operation->input.tensor(), rows_of(given[2], splits), splits.size(),
+                                   output_or_null(*operation, given[0], given[1]), root, &call.options, handle);
+    });
 }
 
 /// Arguments: (input, output or None, root_rank, name, op, prescale_factor, postscale_factor, result, process_set)
@@ -473,10 +495,10 @@ PyObject* reduce_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) 
     if (!borrow(call, *operation, given[0], given[1])) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_reduce_async(call.name, &operation->input.tensor(),
-                                          output_or_null(*operation, given[0], given[1]), root, &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_reduce_async(call.name, &operation->input.tensor(), output_or_null(*operation, given[0], given[1]),
+                                  root, &call.options, handle);
+    });
 }
 
 /// Arguments: (name, process_set)
@@ -496,9 +518,8 @@ PyObject* barrier_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         operation->slot.reset(slot);
         call.options.slot = slot;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_barrier_async(&call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call,
+                       [&](rueda_handle** handle) { return rueda_barrier_async(&call.options, handle); });
 }
 
 /// Reads (peer, tag) of a message. On failure, returns false with a Python error set.
@@ -533,9 +554,9 @@ PyObject* send_async(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
         !take_device(call, *operation, operation->input, /*is_first=*/true)) {
         return nullptr;
     }
-    rueda_handle* handle = nullptr;
-    const int status = rueda_send_async(&operation->input.tensor(), peer, tag, &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_send_async(&operation->input.tensor(), peer, tag, &call.options, handle);
+    });
 }
 
 /// Arguments: (output, peer or None, tag, process_set). The result is the rank that sent the message.
@@ -552,9 +573,9 @@ PyObject* receive_async(PyObject* /*module*/, Arguments given, Py_ssize_t count)
         return nullptr;
     }
     operation->is_receive = true;
-    rueda_handle* handle = nullptr;
-    const int status = rueda_receive_async(&operation->output.tensor(), peer, tag, &call.options, &handle);
-    return finish_call(std::move(operation), status, handle);
+    return finish_call(operation, call, [&](rueda_handle** handle) {
+        return rueda_receive_async(&operation->output.tensor(), peer, tag, &call.options, handle);
+    });
 }
 
 /// Waits for a join. If a signal handler interrupts the wait, the join is kept, and the next join() continues the wait.
@@ -615,6 +636,19 @@ PyObject* join(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
     return blocking ? wait_for(std::move(join)) : new_handle(std::move(join));
 }
 
+/// Arguments: (start, arguments, keywords). Calls the function `start` with these arguments. `start` starts an
+/// operation and returns its handle, for which the caller waits next. The start itself waits for at most kWaitAtStart,
+/// because this thread can then do the operation's work at once. After this time, the caller waits with the handle.
+PyObject* start_to_wait(PyObject* /*module*/, Arguments given, Py_ssize_t count) {
+    if (!may_wait() || !has_arguments("start_to_wait", count, 3)) {
+        return nullptr;
+    }
+    wait_of_next = kWaitAtStart;
+    PyObject* const handle = PyObject_Call(given[0], given[1], given[2]);
+    wait_of_next = 0;  // `start` may have failed before it started an operation
+    return handle;
+}
+
 template <class Function>
 PyMethodDef entry(const char* name, Function* function) {
     return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
@@ -643,6 +677,7 @@ PyMethodDef* operation_functions() {
                                       entry("receive_async", &receive_async),
                                       entry("join", &join<true>),
                                       entry("join_async", &join<false>),
+                                      entry("start_to_wait", &start_to_wait),
                                       {nullptr, nullptr, 0, nullptr}};
     return functions;
 }

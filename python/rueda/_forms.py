@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias
 
-from rueda._native import Handle, check_may_wait
+from rueda._native import Handle, start_to_wait
 
 P = ParamSpec("P")
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def blocking_form_of(start: Callable[P, Handle[Result]]) -> Callable[[Callable[[
     def decorate(documented: Callable[[], None]) -> Callable[P, Result]:
         @functools.wraps(documented)
         def blocking(*args: P.args, **kwargs: P.kwargs) -> Result:
-            check_may_wait()
-            return start(*args, **kwargs).result()
+            return start_to_wait(start, args, kwargs).result()
 
         signature = inspect.signature(start)
         result = str(signature.return_annotation).removeprefix("Handle[").removesuffix("]")

@@ -43,6 +43,7 @@ MEMBER(rueda_options, source_file, 48, 8);
 MEMBER(rueda_options, source_line, 56, 4);
 MEMBER(rueda_options, reserved, 60, 4);
 MEMBER(rueda_options, device, 64, 8);
+MEMBER(rueda_options, wait_seconds, 72, 8);
 
 /* This struct cannot grow. */
 static_assert(sizeof(rueda_device_stream) == 16, "rueda_device_stream has another size");
@@ -227,6 +228,9 @@ int main(void) {
     }
     if (options.compression != RUEDA_COMPRESSION_NONE) {
         return fail("the tensor is compressed");
+    }
+    if (options.wait_seconds != 0.0) {
+        return fail("the start of an operation waits");
     }
     if (options.reduce_op != RUEDA_AVERAGE) {
         return fail("the reduction is not the average");
