@@ -20,9 +20,9 @@ from rueda.torch.operations.handles import (
     needs_gradient,
     number_of,
     plain,
+    run,
     start,
     start_group,
-    synchronize,
     wire_name,
 )
 from rueda.torch.process_sets import ProcessSet, global_process_set
@@ -50,8 +50,8 @@ def allgather_row(row: torch.Tensor, name: str) -> torch.Tensor:
         return allgather(row[None], name=name)
     output = row.new_empty((size(), *row.shape))
     wire = wire_name("allgather", name)
-    started = start("allgather", global_process_set, _native.allgather_async, row[None], output, wire, output)
-    return synchronize(started)  # type: ignore[no-any-return]
+    arguments = row[None], output, wire, output
+    return run(start, "allgather", global_process_set, _native.allgather_async, *arguments)  # type: ignore[no-any-return]
 
 
 def _check_rows(tensor: torch.Tensor) -> None:
@@ -115,7 +115,7 @@ class HorovodAllgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, tensor, name, process_set):  # type: ignore[no-untyped-def]
-        gathered = synchronize(allgather_async(tensor, name, process_set))
+        gathered = run(allgather_async, tensor, name, process_set)
         ctx.arguments = [tensor.shape[0]], name, process_set
         return gathered
 
@@ -154,7 +154,7 @@ def allgather(
     """
     if needs_gradient(tensor):
         return HorovodAllgather.apply(tensor, name, process_set)  # type: ignore[no-any-return]
-    return synchronize(allgather_async(tensor, name, process_set))  # type: ignore[no-any-return]
+    return run(allgather_async, tensor, name, process_set)  # type: ignore[no-any-return]
 
 
 def grouped_allgather_async(
@@ -180,7 +180,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, name, process_set, *tensors):  # type: ignore[no-untyped-def]
-        gathered = synchronize(grouped_allgather_async(tensors, name, process_set))
+        gathered = run(grouped_allgather_async, tensors, name, process_set)
         ctx.arguments = [tensor.shape[0] for tensor in tensors], name, process_set
         return gathered
 
@@ -201,4 +201,4 @@ def grouped_allgather(
     """
     if needs_gradient(*tensors):
         return list(HorovodGroupedAllgather.apply(name, process_set, *tensors))
-    return list(synchronize(grouped_allgather_async(tensors, name, process_set)))
+    return list(run(grouped_allgather_async, tensors, name, process_set))

@@ -20,9 +20,9 @@ from rueda.torch.operations.handles import (
     needs_gradient,
     number_of,
     plain,
+    run,
     start_group,
     started,
-    synchronize,
 )
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Average, Sum
@@ -95,7 +95,7 @@ def allreduce_async(
         loss = hvd.synchronize(handle)
     """
     op = _op_of(op, average)
-    output = torch.empty_like(tensor, requires_grad=False)
+    output = torch.empty_like(tensor)
     return allreduce_into(tensor, output, name, op, prescale_factor, postscale_factor, process_set)
 
 
@@ -127,7 +127,7 @@ class HorovodAllreduce(torch.autograd.Function):
     def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):  # type: ignore[no-untyped-def]
         op = _op_of(op, average)
         ctx.arguments = None, gradient_name(name), Compression.none, op, prescale_factor, postscale_factor, process_set
-        return synchronize(allreduce_async(tensor, None, name, op, prescale_factor, postscale_factor, process_set))
+        return run(allreduce_async, tensor, None, name, op, prescale_factor, postscale_factor, process_set)
 
     @staticmethod
     def backward(ctx, grad_output):  # type: ignore[no-untyped-def]
@@ -170,7 +170,7 @@ def allreduce(
     if needs_gradient(compressed):
         reduced = HorovodAllreduce.apply(compressed, *arguments)
     else:
-        reduced = synchronize(allreduce_async(compressed, *arguments))
+        reduced = run(allreduce_async, compressed, *arguments)
     return compression.decompress(reduced, context)  # type: ignore[no-any-return]
 
 
@@ -190,9 +190,8 @@ def allreduce_(
         hvd.allreduce_(counts, op=hvd.Sum, name="counts")
     """
     op = _op_of(op, average)
-    return synchronize(  # type: ignore[no-any-return]
-        allreduce_into(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
-    )
+    arguments = name, op, prescale_factor, postscale_factor, process_set
+    return run(allreduce_into, tensor, tensor, *arguments)  # type: ignore[no-any-return]
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -232,7 +231,7 @@ def grouped_allreduce_async(
         weight, bias = hvd.synchronize(handle)
     """
     op = _op_of(op, average)
-    outputs = [torch.empty_like(tensor, requires_grad=False) for tensor in tensors]
+    outputs = [torch.empty_like(tensor) for tensor in tensors]
     return _grouped_allreduce_into(list(tensors), outputs, name, op, prescale_factor, postscale_factor, process_set)
 
 
@@ -263,9 +262,7 @@ class HorovodGroupedAllreduce(torch.autograd.Function):
     def forward(ctx, average, name, op, prescale_factor, postscale_factor, process_set, *tensors):  # type: ignore[no-untyped-def]
         op = _op_of(op, average)
         ctx.arguments = None, gradient_name(name), Compression.none, op, prescale_factor, postscale_factor, process_set
-        return synchronize(
-            grouped_allreduce_async(tensors, None, name, op, prescale_factor, postscale_factor, process_set)
-        )
+        return run(grouped_allreduce_async, tensors, None, name, op, prescale_factor, postscale_factor, process_set)
 
     @staticmethod
     def backward(ctx, *grad_outputs):  # type: ignore[no-untyped-def]
@@ -302,7 +299,7 @@ def grouped_allreduce(
     if needs_gradient(*compressed):
         reduced = HorovodGroupedAllreduce.apply(*arguments, *compressed)
     else:
-        reduced = synchronize(grouped_allreduce_async(compressed, *arguments))
+        reduced = run(grouped_allreduce_async, compressed, *arguments)
     return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts, strict=True)]
 
 
@@ -322,6 +319,4 @@ def grouped_allreduce_(
         hvd.grouped_allreduce_([weight, bias], name="layer1")
     """
     own, op = list(tensors), _op_of(op, average)
-    return list(
-        synchronize(_grouped_allreduce_into(own, own, name, op, prescale_factor, postscale_factor, process_set))
-    )
+    return list(run(_grouped_allreduce_into, own, own, name, op, prescale_factor, postscale_factor, process_set))

@@ -17,8 +17,8 @@ from rueda.torch.operations.handles import (
     gradient_name,
     needs_gradient,
     plain,
+    run,
     start,
-    synchronize,
     wire_name,
 )
 from rueda.torch.process_sets import ProcessSet, global_process_set
@@ -107,7 +107,7 @@ class HorovodAlltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set):  # type: ignore[no-untyped-def]
         ctx.name, ctx.process_set = name, process_set
-        output, received = synchronize(alltoall_async(tensor, splits, name, process_set))
+        output, received = run(alltoall_async, tensor, splits, name, process_set)
         ctx.rows = tensor.shape[0]
         ctx.received = received
         ctx.mark_non_differentiable(received)
@@ -149,5 +149,5 @@ def alltoall(
     if needs_gradient(tensor):
         output, received = HorovodAlltoall.apply(tensor, splits, name, process_set)
     else:
-        output, received = synchronize(alltoall_async(tensor, splits, name, process_set))
+        output, received = run(alltoall_async, tensor, splits, name, process_set)
     return output if splits is None else (output, received)

@@ -9,7 +9,7 @@ import torch
 from rueda import _native
 from rueda.torch._basics import rank
 from rueda.torch.operations.allreduce import allreduce
-from rueda.torch.operations.handles import gradient_name, needs_gradient, plain, start, synchronize, wire_name
+from rueda.torch.operations.handles import gradient_name, needs_gradient, plain, run, start, wire_name
 from rueda.torch.process_sets import ProcessSet, global_process_set
 from rueda.types import Average
 
@@ -30,7 +30,7 @@ def broadcast_async(
 
         weights = hvd.synchronize(hvd.broadcast_async(weights, 0))
     """
-    return _broadcast_into(tensor, torch.empty_like(tensor, requires_grad=False), root_rank, name, process_set)
+    return _broadcast_into(tensor, torch.empty_like(tensor), root_rank, name, process_set)
 
 
 def broadcast_async_(
@@ -53,7 +53,7 @@ class HorovodBroadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, root_rank, name, process_set):  # type: ignore[no-untyped-def]
         ctx.name, ctx.process_set, ctx.root_rank = name, process_set, root_rank
-        return synchronize(broadcast_async(tensor, root_rank, name, process_set))
+        return run(broadcast_async, tensor, root_rank, name, process_set)
 
     @staticmethod
     def backward(ctx, grad_output):  # type: ignore[no-untyped-def]
@@ -81,7 +81,7 @@ def broadcast(
     """
     if needs_gradient(tensor):
         return HorovodBroadcast.apply(tensor, root_rank, name, process_set)  # type: ignore[no-any-return]
-    return synchronize(broadcast_async(tensor, root_rank, name, process_set))  # type: ignore[no-any-return]
+    return run(broadcast_async, tensor, root_rank, name, process_set)  # type: ignore[no-any-return]
 
 
 def broadcast_(
@@ -93,4 +93,4 @@ def broadcast_(
 
         hvd.broadcast_(weights, root_rank=0)
     """
-    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))  # type: ignore[no-any-return]
+    return run(broadcast_async_, tensor, root_rank, name, process_set)  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from rueda import _group_names, errors
-from rueda._native import Handle
+from rueda._native import Handle, start_to_wait
 from rueda.errors import InvalidArgument
 from rueda.torch import _basics, _profiling
 from rueda.torch._deferred import DeferredOperation
@@ -161,6 +161,15 @@ def synchronize(handle: int) -> Any:
     return result
 
 
+def run(start: Callable[..., int], *arguments: Any) -> Any:
+    """Makes the blocking form of an operation: calls ``start``, a function that returns the number of a handle, and
+    returns the result.
+    """
+    if profilers._is_profiler_enabled:  # the profile shows the start and the wait as separate ranges
+        return synchronize(start(*arguments))
+    return synchronize(start_to_wait(start, arguments, {}))
+
+
 def _recorded_result(name: str, pending: Handle[Any] | DeferredOperation) -> Any:
     if not _profiling.is_active():
         return pending._torch_result(None)
@@ -171,7 +180,11 @@ def _recorded_result(name: str, pending: Handle[Any] | DeferredOperation) -> Any
 def needs_gradient(*tensors: torch.Tensor) -> bool:
     """Returns True if autograd must record the operation."""
     try:
-        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        if torch.is_grad_enabled():
+            for tensor in tensors:  # any() of a generator takes longer
+                if tensor.requires_grad:
+                    return True
+        return False
     except AttributeError:
         for tensor in tensors:
             if not isinstance(tensor, torch.Tensor):

@@ -19,9 +19,9 @@ from rueda.torch.operations.handles import (
     needs_gradient,
     number_of,
     plain,
+    run,
     start,
     start_group,
-    synchronize,
     wire_name,
 )
 from rueda.torch.process_sets import ProcessSet, global_process_set
@@ -69,7 +69,7 @@ class HorovodReducescatter(torch.autograd.Function):
     def forward(ctx, tensor, name, op, process_set, prescale_factor, postscale_factor):  # type: ignore[no-untyped-def]
         ctx.arguments = gradient_name(name), process_set
         ctx.factor = _gradient_factor(op, process_set, prescale_factor, postscale_factor)
-        return synchronize(reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor))
+        return run(reducescatter_async, tensor, name, op, process_set, prescale_factor, postscale_factor)
 
     @staticmethod
     def backward(ctx, grad_output):  # type: ignore[no-untyped-def]
@@ -109,7 +109,7 @@ def reducescatter(
     if needs_gradient(compressed):
         reduced = HorovodReducescatter.apply(compressed, *arguments)
     else:
-        reduced = synchronize(reducescatter_async(compressed, *arguments))
+        reduced = run(reducescatter_async, compressed, *arguments)
     return compression.decompress(reduced, context)  # type: ignore[no-any-return]
 
 
@@ -146,9 +146,7 @@ class HorovodGroupedReducescatter(torch.autograd.Function):
     def forward(ctx, name, op, process_set, prescale_factor, postscale_factor, *tensors):  # type: ignore[no-untyped-def]
         ctx.arguments = gradient_name(name), process_set
         ctx.factor = _gradient_factor(op, process_set, prescale_factor, postscale_factor)
-        return synchronize(
-            grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor, postscale_factor)
-        )
+        return run(grouped_reducescatter_async, tensors, name, op, process_set, prescale_factor, postscale_factor)
 
     @staticmethod
     def backward(ctx, *grad_outputs):  # type: ignore[no-untyped-def]
@@ -177,5 +175,5 @@ def grouped_reducescatter(
     if needs_gradient(*compressed):
         reduced = HorovodGroupedReducescatter.apply(*arguments, *compressed)
     else:
-        reduced = synchronize(grouped_reducescatter_async(compressed, *arguments))
+        reduced = run(grouped_reducescatter_async, compressed, *arguments)
     return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts, strict=True)]
