@@ -26,7 +26,7 @@ import torch
 from torch._C import _distributed_c10d as c10d
 
 from rueda import _native
-from rueda._native import Handle, TensorView
+from rueda._native import Handle, TensorView, start_to_wait
 from rueda.errors import HorovodInternalError, Timeout
 from rueda.torch._profiling import profilers
 from rueda.torch._tensors import is_float8
@@ -91,9 +91,10 @@ class Operations:
 
     abort = shutdown
 
-    def _started(self, start: Callable[[str | None, int], Handle[Any]]) -> Handle[Any]:
+    def _started(self, start: Callable[[str | None, int], Handle[Any]], options: Any = None) -> Handle[Any]:
         """Starts an operation: calls `start` with a name and a process set. Operations are matched by the order of the
-        calls. Operations that callbacks of futures start are counted separately, and matched by their own order.
+        calls. Operations that callbacks of futures start are counted separately, and matched by their own order. If
+        `options` are those of a blocking call, the operation has usually ended when this method returns.
         """
         self._membership.order.check()
         callbacks = _callbacks.running()
@@ -105,7 +106,13 @@ class Operations:
                 "callbacks run in another order on each rank, and collectives match by their order. Wait for the future, and "
                 "start it after that, or hang it on the future of a Work"
             )
-        return start(None, self._set)
+        if not _is_blocking(options):
+            return start(None, self._set)
+        try:
+            return start_to_wait(start, (None, self._set), {})
+        except KeyboardInterrupt:  # the operation may have been started, and may be pending
+            self._membership.order.give_up(object(), "a blocking call: KeyboardInterrupt")
+            raise
 
     # The methods up to _in_set_order() are steps that every operation needs.
 
@@ -117,11 +124,15 @@ class Operations:
         options: Any,
         finish: Callable[[], object] | None = None,
     ) -> RuedaWork:
+        is_blocking = _is_blocking(options)
+        if is_blocking and finish is None and isinstance(handles, Handle) and handles.poll():
+            handles.wait()
+            return ENDED
         timeout = seconds_of(options.timeout) if options is not None else None
         started = handles if isinstance(handles, list) else [handles]
         limit = timeout if timeout is not None else self._timeout
         operation = self._operation(what, started, outputs, limit, finish)
-        if options is not None and not getattr(options, "asyncOp", True):
+        if is_blocking:
             operation.wait(None)
             return ENDED
         if profilers._is_profiler_enabled:
@@ -165,11 +176,11 @@ class Operations:
         tensor = only(tensors, "all_reduce")
         if getattr(tensor, "is_sparse", False):
             return self._allreduce_sparse(tensor, opts)
-        handle, finish = self._reduce_in_place(check(tensor, "all_reduce"), opts.reduceOp, "all_reduce")
+        handle, finish = self._reduce_in_place(check(tensor, "all_reduce"), opts.reduceOp, "all_reduce", opts)
         return self._work("all_reduce", handle, [tensor], opts, finish)
 
     def _reduce_in_place(
-        self, tensor: Tensor, operator: Any, what: str
+        self, tensor: Tensor, operator: Any, what: str, options: Any = None
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
         if tensor.is_complex() and name_of(operator) in ("SUM", "AVG"):
             tensor = torch.view_as_real(tensor)
@@ -179,7 +190,8 @@ class Operations:
             return self._reduce_by_hand(tensor, dense, how.function)
         shown, number, factor = view(dense), how.number, how.factor
         handle = self._started(
-            lambda name, order: _native.allreduce_async(shown, shown, name, number, factor, 1.0, None, order, 0)
+            lambda name, order: _native.allreduce_async(shown, shown, name, number, factor, 1.0, None, order, 0),
+            options,
         )
         return handle, None if dense is tensor else functools.partial(tensor.copy_, dense)
 
@@ -247,7 +259,7 @@ class Operations:
         dense = tensor if tensor.is_contiguous() else tensor.contiguous()
         shown = view(movable(dense))
         root = self._peer(opts.rootRank, "broadcast")
-        handle = self._started(lambda name, order: _native.broadcast_async(shown, shown, root, name, None, order))
+        handle = self._started(lambda name, order: _native.broadcast_async(shown, shown, root, name, None, order), opts)
         finish = None if dense is tensor else functools.partial(tensor.copy_, dense)
         return self._work("broadcast", handle, [tensor], opts, finish)
 
@@ -273,7 +285,8 @@ class Operations:
             output = shown if is_root else None
             number, factor = how.number, how.factor
             handle = self._started(
-                lambda name, order: _native.reduce_async(shown, output, root, name, number, factor, 1.0, None, order)
+                lambda name, order: _native.reduce_async(shown, output, root, name, number, factor, 1.0, None, order),
+                opts,
             )
             if is_root and dense is not plain:
                 finish = functools.partial(plain.copy_, dense)
@@ -281,10 +294,10 @@ class Operations:
 
     # The operations from here on give all members the tensors of all members.
 
-    def _gather_into(self, output: Tensor, tensor: Tensor) -> Handle[Any]:
+    def _gather_into(self, output: Tensor, tensor: Tensor, options: Any = None) -> Handle[Any]:
         """Gathers the members' tensors. `output` must be contiguous memory for the elements of all members."""
         mine, everyones = flat_view(movable(tensor)), flat_view(movable(output))
-        return self._started(lambda name, order: _native.allgather_async(mine, everyones, name, None, order))
+        return self._started(lambda name, order: _native.allgather_async(mine, everyones, name, None, order), options)
 
     def allgather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: Any = None) -> RuedaWork:
         """Gives every member the tensors of all members, which may have different sizes."""
@@ -292,7 +305,7 @@ class Operations:
             return _ranges.call("all_gather", input_tensors, self.allgather, output_tensors, input_tensors, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
         outputs = self._outputs(only(output_tensors, "all_gather"), "all_gather")
-        handle, finish = self._allgather_into_list(outputs, only(input_tensors, "all_gather"))
+        handle, finish = self._allgather_into_list(outputs, only(input_tensors, "all_gather"), opts)
         return self._work("all_gather", handle, outputs, opts, finish)
 
     def _outputs(self, outputs: Sequence[Tensor], what: str) -> list[Tensor]:
@@ -313,22 +326,24 @@ class Operations:
             )
 
     def _allgather_into_list(
-        self, outputs: list[Tensor], tensor: Tensor
+        self, outputs: list[Tensor], tensor: Tensor, options: Any = None
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
         mine = check(tensor, "all_gather").contiguous()
         self._check_own(outputs, mine, "all_gather")
         together, finish = _together(self._in_set_order(outputs), mine)
-        return self._gather_into(together, mine), finish
+        return self._gather_into(together, mine, options), finish
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> RuedaWork:
         """Gives every member the tensors of all members in one tensor, one after the other."""
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("all_gather_into_tensor", input, self.all_gather_single, output, input, opts)
         opts = c10d.AllgatherOptions() if opts is None else opts
-        handle, finish = self._allgather_single(output, input)
+        handle, finish = self._allgather_single(output, input, opts)
         return self._work("all_gather_into_tensor", handle, [output], opts, finish)
 
-    def _allgather_single(self, output: Tensor, input: Tensor) -> tuple[Handle[Any], Callable[[], object] | None]:
+    def _allgather_single(
+        self, output: Tensor, input: Tensor, options: Any = None
+    ) -> tuple[Handle[Any], Callable[[], object] | None]:
         what = "all_gather_into_tensor"
         check(output, what)
         mine = check(input, what).contiguous()
@@ -343,8 +358,7 @@ class Operations:
             return self._gather_into(together, mine), _all((finish, _copied_to(output, dense)))
         if _overlap(dense, mine):
             mine = mine.clone()  # PyTorch allows an input that lies inside the output
-        handle = self._gather_into(dense, mine)
-        return handle, _copied_to(output, dense)
+        return self._gather_into(dense, mine, options), _copied_to(output, dense)
 
     def allgather_coalesced(
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: Any = None
@@ -410,7 +424,7 @@ class Operations:
         return self._work("reduce_scatter", handle, [output], opts, finish)
 
     def _reducescatter(
-        self, output: Tensor, input: Tensor, operator: Any, what: str
+        self, output: Tensor, input: Tensor, operator: Any, what: str, options: Any = None
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
         """A reduce-scatter of contiguous tensors. The input may have one row for each member, in the order of the
         process set. Otherwise its first extent must be divisible by the number of members.
@@ -431,7 +445,8 @@ class Operations:
         rows, row = view_as(input, (self._size, each)), view_as(output, (1, each))
         number, factor = how.number, how.factor
         handle = self._started(
-            lambda name, order: _native.reducescatter_async(rows, row, name, number, factor, 1.0, None, order)
+            lambda name, order: _native.reducescatter_async(rows, row, name, number, factor, 1.0, None, order),
+            options,
         )
         return handle, None
 
@@ -440,11 +455,11 @@ class Operations:
         if profilers._is_profiler_enabled and _ranges.begins():
             return _ranges.call("reduce_scatter_tensor", input, self.reduce_scatter_single, output, input, opts)
         opts = c10d.ReduceScatterOptions() if opts is None else opts
-        handle, finish = self._reduce_scatter_single(output, input, opts.reduceOp)
+        handle, finish = self._reduce_scatter_single(output, input, opts.reduceOp, opts)
         return self._work("reduce_scatter_tensor", handle, [output], opts, finish)
 
     def _reduce_scatter_single(
-        self, output: Tensor, input: Tensor, operator: Any
+        self, output: Tensor, input: Tensor, operator: Any, options: Any = None
     ) -> tuple[Handle[Any], Callable[[], object] | None]:
         what = "reduce_scatter_tensor"
         check(output, what)
@@ -459,7 +474,7 @@ class Operations:
         # PyTorch allows an output that is a part of the input. Rueda does not, so such an output gets its own memory.
         is_apart = output.is_contiguous() and not _overlap(output, mine)
         dense = output if is_apart else torch.empty_like(output, memory_format=torch.contiguous_format)
-        handle, finish = self._reducescatter(dense, mine, operator, what)
+        handle, finish = self._reducescatter(dense, mine, operator, what, options)
         return handle, _all((finish, _copied_to(output, dense)))
 
     def reduce_scatter_single_coalesced(
@@ -493,13 +508,17 @@ class Operations:
         root = self._peer(opts.rootRank, "gather")
         shown = flat_view(movable(mine))
         if self._rank != opts.rootRank:
-            handle = self._started(lambda name, order: _native.gather_async(shown, None, root, name, _nothing, order))
+            handle = self._started(
+                lambda name, order: _native.gather_async(shown, None, root, name, _nothing, order), opts
+            )
             return self._work("gather", handle, [], opts)
         outputs = self._outputs(only(output_tensors, "gather"), "gather")
         self._check_own(outputs, mine, "gather")
         together, finish = _together(self._in_set_order(outputs), mine)
         everyones = flat_view(movable(together))
-        handle = self._started(lambda name, order: _native.gather_async(shown, everyones, root, name, _nothing, order))
+        handle = self._started(
+            lambda name, order: _native.gather_async(shown, everyones, root, name, _nothing, order), opts
+        )
         return self._work("gather", handle, outputs, opts, finish)
 
     def gather_single(self, output: Tensor | None, input: Tensor, opts: Any = None) -> RuedaWork:
@@ -535,7 +554,7 @@ class Operations:
             splits = [one.numel() for one in inputs]
             together = flat_view(torch.cat(inputs))
         handle = self._started(
-            lambda name, order: _native.scatter_async(together, shown, splits, root, name, None, order)
+            lambda name, order: _native.scatter_async(together, shown, splits, root, name, None, order), opts
         )
         finish = _copied_to(output, dense)
         return self._work("scatter", handle, [output], opts, finish)
@@ -549,17 +568,17 @@ class Operations:
         opts = c10d.AllToAllOptions() if opts is None else opts
         outputs = self._outputs(output_tensors, "all_to_all")
         inputs = self._outputs(input_tensors, "all_to_all")
-        handle, finish = self._alltoall_of_parts(outputs, inputs, "all_to_all")
+        handle, finish = self._alltoall_of_parts(outputs, inputs, "all_to_all", opts)
         return self._work("all_to_all", handle, outputs, opts, finish)
 
     def _alltoall_of_parts(
-        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], what: str
+        self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], what: str, options: Any
     ) -> tuple[Handle[Any], Callable[[], object]]:
         outputs, inputs = self._in_set_order(outputs), self._in_set_order(inputs)
         mine = torch.cat([one.reshape(-1) for one in inputs])
         together, copied_out = _together(outputs, mine)
         sent, received = ([one.numel() for one in tensors] for tensors in (inputs, outputs))
-        return self._alltoall(together, mine, sent, received, what, copied_out)
+        return self._alltoall(together, mine, sent, received, what, copied_out, options)
 
     def all_to_all_single(
         self,
@@ -593,11 +612,11 @@ class Operations:
         copied_out = _copied_to(output, dense)
         if self._set_order is not None:
             parts = dense.view(-1).split(received), mine.view(-1).split(sent)
-            handle, put = self._alltoall_of_parts(*parts, what)
+            handle, put = self._alltoall_of_parts(*parts, what, opts)
             return self._work(what, handle, [output], opts, _all((put, copied_out)))
         if _overlap(dense, mine):
             mine = mine.clone()
-        handle, finish = self._alltoall(dense, mine, sent, received, what, copied_out)
+        handle, finish = self._alltoall(dense, mine, sent, received, what, copied_out, opts)
         return self._work(what, handle, [output], opts, finish)
 
     def _alltoall(
@@ -608,6 +627,7 @@ class Operations:
         expected: list[int],
         what: str,
         then: Callable[[], object] | None,
+        options: Any,
     ) -> tuple[Handle[Any], Callable[[], object]]:
         """An alltoall of contiguous tensors. The splits say how many elements go to each rank, and how many come from
         each rank.
@@ -615,7 +635,9 @@ class Operations:
         plain = movable(input)
         factor = 1 if plain is input else input.element_size()
         rows, came_to, splits = flat_view(plain), flat_view(movable(output)), [one * factor for one in sent]
-        handle = self._started(lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order))
+        handle = self._started(
+            lambda name, order: _native.alltoall_async(rows, came_to, splits, name, _splits, order), options
+        )
 
         def finish() -> None:
             # If the tensors are on a GPU, _torch_result() does not wait for the GPU. The numbers of elements are known
@@ -674,7 +696,8 @@ class Operations:
         opts = c10d.BarrierOptions() if opts is None else opts
         token = bytearray(1)
         handle = self._started(
-            lambda name, order: _native.allreduce_async(token, token, name, int(ReduceOp.Max), 1.0, 1.0, None, order, 0)
+            lambda name, order: _native.allreduce_async(token, token, name, ReduceOp.Max, 1.0, 1.0, None, order, 0),
+            opts,
         )
         return self._work("barrier", handle, [], opts)
 
@@ -752,6 +775,13 @@ def _who_is_missing(missing: bytearray, limit: float) -> str:
         f"monitored_barrier: rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)} of the group {'have' if len(ranks) > 1 else 'has'} not come "
         f"within {limit:g} s"
     )
+
+
+def _is_blocking(options: Any) -> bool:
+    """Returns True if the options of a call say that the call waits for its operation. Older versions of PyTorch have no
+    such option.
+    """
+    return options is not None and not getattr(options, "asyncOp", True)
 
 
 def _nothing(*_: Any) -> None:
