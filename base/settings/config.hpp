@@ -76,7 +76,7 @@ struct Config {
     Compression compression = Compression::none;  ///< the compression between hosts, for calls that do not choose one
 
     // Memory.
-    std::uint64_t arena_limit_bytes = 64 * kMiB;
+    std::uint64_t arena_limit_bytes = 128 * kMiB;
     std::uint64_t resident_limit_bytes = 0;  ///< the limit of resident memory; 0: limited only by the machine's memory
     std::uint32_t slots = 1024;
     std::uint32_t slots_max = 16384;

@@ -65,9 +65,9 @@ std::uint64_t ring_bytes_of(std::uint32_t members) {
 /// at a smaller size (docs/design/collectives.md). The limits here are lower to save memory: each rank has two such
 /// buffers per slot.
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
-constexpr std::uint32_t kPayloadBytesOfTwo = 32 * base::kKiB;
+constexpr std::uint32_t kPayloadBytesOfTwo = 64 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;
-constexpr std::uint64_t kPayloadMemory = 32 * base::kMiB;
+constexpr std::uint64_t kPayloadMemory = 64 * base::kMiB;
 
 /// Plans buffers for inputs of up to `payload_bytes` bytes, for as many slots as kPayloadMemory allows.
 void plan_payloads(NegotiationExtent& extent, std::uint32_t payload_bytes) {

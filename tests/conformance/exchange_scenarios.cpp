@@ -72,7 +72,7 @@ void allgathers(Client& client) {
     int salt = 0;
     for (const Residency residency : kResidencies) {
         for (int round = 0; round < 6; ++round) {
-            for (const std::int64_t row : {0, 1, 20, 300}) {
+            for (const std::int64_t row : {0, 1, 20, 300, 3000}) {
                 ++salt;
                 const DType dtype = salt % 3 == 0 ? DType::int64 : salt % 3 == 1 ? DType::float32 : DType::int8;
                 const Buffer mine(client, dtype, {rows_of(client.rank(), size, round), row},

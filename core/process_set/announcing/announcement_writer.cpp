@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "collectives/rows.hpp"
 #include "core/negotiation/call_sites.hpp"
@@ -27,6 +28,48 @@ std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorE
     }
     // Without a slot, the announcement is made by name, in a mailbox record, which has space only for a small input.
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
+}
+
+/// Whether a tensor that would fit into the buffer stays in resident memory. The other ranks then combine it in place,
+/// or copy from it. This moves fewer cache lines, but each rank waits a second time, for the shares of the others. In
+/// sets of two ranks, this wait costs more than the lines up to 24 KiB, and as much as them at 32 KiB.
+bool AnnouncementWriter::stays_resident(const Request& request, bool contributes, std::uint64_t bytes) const {
+    constexpr std::uint64_t kLargestTravelling = 32 * 1024;
+    return bytes > kLargestTravelling &&
+           view_.arena.resident_offset(contributes ? request.input : request.output, bytes).has_value();
+}
+
+/// Copies the input to where the other members read it. A rank reads its own input elsewhere, so the rows that no other
+/// rank reads are left out, if they are worth the trouble.
+void AnnouncementWriter::copy_input(std::byte* payload, const Request& request, std::uint64_t bytes) const {
+    constexpr std::uint64_t kLong = 4 * 1024;
+    if (bytes < kLong) {
+        if (bytes > 0) {
+            std::memcpy(payload, request.input, bytes);
+        }
+        return;
+    }
+    const collectives::Rows own = own_rows(request);
+    const std::uint64_t row_bytes = request.bytes();
+    const std::uint64_t begin = static_cast<std::uint64_t>(own.begin) * row_bytes;
+    const std::uint64_t end = begin + static_cast<std::uint64_t>(own.count) * row_bytes;
+    std::memcpy(payload, request.input, begin);
+    std::memcpy(payload + end, request.input + end, bytes - end);
+}
+
+/// Returns the rows of this rank's input that only this rank reads.
+collectives::Rows AnnouncementWriter::own_rows(const Request& request) const {
+    switch (static_cast<Operation>(request.metadata.operation)) {
+        case Operation::reducescatter:
+            return collectives::rows_of_member(request.first_dimension, view_.rank, view_.extent().members);
+        case Operation::alltoall:
+        case Operation::scatter: {
+            const auto own = request.splits.begin() + view_.rank;
+            return {std::accumulate(request.splits.begin(), own, std::int64_t{0}), *own};
+        }
+        default:
+            return {};
+    }
 }
 
 bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
@@ -63,17 +106,13 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
         place.input = request.device != nullptr ? request.device->place : 0;
         return false;  // The input is in device memory, so the CPU cannot send it with the announcement.
     }
-    // An input that fits into the buffer travels with the announcement, also if it is in resident memory. Combining
-    // resident tensors in place moves fewer cache lines, but each rank then waits a second time, for the shares of the
-    // others. In sets of two ranks, this wait costs more than the lines up to 24 KiB, and as much as them at 32 KiB.
-    std::byte* const payload =
-        view_.extent().inputs_travel() ? payload_room(place, entry, generation, input_bytes) : nullptr;
+    std::byte* const payload = view_.extent().inputs_travel() && !stays_resident(request, contributes, input_bytes)
+                                   ? payload_room(place, entry, generation, input_bytes)
+                                   : nullptr;
     if (payload != nullptr && contributes) {
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
-        if (input_bytes > 0) {
-            std::memcpy(payload, request.input, input_bytes);
-        }
+        copy_input(payload, request, input_bytes);
     } else if (payload == nullptr) {
         if (const auto offset = view_.arena.resident_offset(request.input, input_bytes); offset && contributes) {
             place.flags |= PlaceFlags::kResidentInput;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "collectives/rows.hpp"
 #include "core/pending/tensor_table.hpp"
 #include "core/process_set/common/set_view.hpp"
 
@@ -66,6 +67,9 @@ private:
     void write_wanted_site(const TensorEntry& entry) const;
     [[nodiscard]] std::byte* payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                                           std::uint64_t bytes) const;
+    [[nodiscard]] bool stays_resident(const Request& request, bool contributes, std::uint64_t bytes) const;
+    void copy_input(std::byte* payload, const Request& request, std::uint64_t bytes) const;
+    [[nodiscard]] collectives::Rows own_rows(const Request& request) const;
     [[gnu::noinline]] void let_leader_carry(Place<Atomics>& place, const TensorEntry& entry,
                                             std::uint64_t generation) const;
 

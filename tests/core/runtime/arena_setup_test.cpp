@@ -32,7 +32,7 @@ TEST_CASE("inputs travel between two to eight ranks, by default in the slots of 
         const bool travel = members > 1 && members <= kInlineMembers;
         CHECK((extent.payload_slots > extent.unnamed_slots + 64) == travel);
         CHECK((extent.payload_slots > 0) == travel);
-        CHECK(extent.payload_bytes == (!travel ? 0 : members == 2 ? 32 * base::kKiB : 8 * base::kKiB));
+        CHECK(extent.payload_bytes == (!travel ? 0 : members == 2 ? 64 * base::kKiB : 8 * base::kKiB));
     }
 }
 
