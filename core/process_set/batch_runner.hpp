@@ -8,6 +8,7 @@
 #include "base/status.hpp"
 #include "collectives/communicator.hpp"
 #include "core/negotiation/log.hpp"
+#include "core/negotiation/open_batch.hpp"
 #include "core/pending/tensor_table.hpp"
 #include "core/process_set/announcing/announcer.hpp"
 #include "core/process_set/announcing/direct_announcements.hpp"
@@ -84,7 +85,7 @@ public:
     /// Whether the log has entries that this rank has not read.
     [[nodiscard]] bool has_unread() const { return log_.is_published(cursor_.position()); }
     /// The time (in ns) until which an open batch may wait for more operations.
-    [[nodiscard]] std::int64_t hold_until_ns() const { return hold_until_ns_; }
+    [[nodiscard]] std::int64_t hold_until_ns() const { return open_batch_.held_until_ns(); }
     /// Call this after an abort. If the next entries of the log contain errors of operations, this function ends these
     /// operations with their errors. Other ranks may already have got the same errors, and one of them may have ended
     /// the job.
@@ -112,8 +113,7 @@ private:
 
     // Defined in executing.cpp:
     Turn start_batch(std::uint64_t position, bool urgent, bool asks_others);
-    [[nodiscard]] bool is_growing(std::uint64_t position, std::uint64_t end);
-    [[nodiscard]] bool may_still_grow(std::uint64_t position);
+    [[nodiscard]] bool stays_open(std::uint64_t position, std::uint64_t end, bool urgent, bool asks_others);
     bool run_inline(std::uint64_t position);
     bool run_carried(std::uint64_t position);
     Turn run_batch(std::uint64_t begin, std::uint64_t end);
@@ -147,7 +147,7 @@ private:
     const TensorTable& table_;  // used only to look up slots whose log entries this rank has read
     const Log<Atomics>& log_;
     std::uint64_t fusion_threshold_bytes_;
-    std::int64_t hold_ns_;
+    OpenBatch open_batch_;
     bool checks_;  // whether inputs or results are checked (InputInspection::is_on())
 
     ExecutionParts parts_;
@@ -156,16 +156,8 @@ private:
     collectives::Task* task_ = nullptr;
     // whether the current task only exchanges splits; in that case, another task for the data follows
     bool task_is_splits_ = false;
-    std::uint64_t task_end_ = 0;  // the log position after the batch
-    std::uint64_t open_since_position_ = ~std::uint64_t{0};
+    std::uint64_t task_end_ = 0;      // the log position after the batch
     std::uint32_t carried_read_ = 0;  // how many results this rank has read from attachments
-    std::int64_t hold_until_ns_ = 0;
-    // Only for is_growing(): the position of a batch that a waiting caller leaves open, until when at most, where the
-    // batch would have ended at the last look, and when it last grew.
-    std::uint64_t growing_position_ = ~std::uint64_t{0};
-    std::int64_t grows_until_ns_ = 0;
-    std::uint64_t grown_to_ = 0;
-    std::int64_t grown_ns_ = 0;
 };
 
 }  // namespace rueda::core

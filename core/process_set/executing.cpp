@@ -17,10 +17,7 @@ Turn BatchRunner::start_batch(std::uint64_t position, bool urgent, bool asks_oth
     std::uint64_t end = log_.end_of_batch(position);
     if (end == Log<Atomics>::kOpen) {
         const BatchEnd proposed = propose_batch_end(log_, position, fusion_threshold_bytes_);
-        // If `asks_others` is false, this thread may sleep after this turn. No thread would wake it when the batch has
-        // stopped growing, so a waiting caller closes the batch now.
-        if (!proposed.complete &&
-            (urgent ? asks_others && is_growing(position, proposed.end) : may_still_grow(position))) {
+        if (!proposed.complete && stays_open(position, proposed.end, urgent, asks_others)) {
             return Turn::holding;
         }
         end = log_.close_batch(position, proposed.end);
@@ -33,41 +30,16 @@ Turn BatchRunner::start_batch(std::uint64_t position, bool urgent, bool asks_oth
     return is_done ? Turn::advanced : run_batch(position, end);
 }
 
-/// Whether the batch at `position` may still wait for more operations. It may wait for a limited time, which begins
-/// when this rank first looks at the batch.
-bool BatchRunner::may_still_grow(std::uint64_t position) {
-    if (hold_ns_ <= 0) {
+/// Whether this rank waits for more operations before it closes the batch at `position`. `end` is where the batch would
+/// end now. A caller that waits closes the batch at once in two cases. If no pending operation of this rank could be
+/// added, the batch does not grow. If `asks_others` is false, this thread may sleep after this turn, and no thread
+/// would wake it when the batch has stopped growing.
+bool BatchRunner::stays_open(std::uint64_t position, std::uint64_t end, bool urgent, bool asks_others) {
+    if (urgent && (!asks_others || ends_.pending() <= end - position)) {
         return false;
     }
     const std::int64_t now = base::monotonic_ns();
-    if (open_since_position_ != position) {
-        open_since_position_ = position;
-        hold_until_ns_ = now + hold_ns_;
-    }
-    return now < hold_until_ns_;
-}
-
-/// Whether a caller that waits should leave the batch at `position` open, because another rank is adding operations to
-/// it. `end` is where the batch would end now. Ranks that announce many tensors at once finish at slightly different
-/// times. If the first of them closed the batch at once, the last tensors would need a second batch.
-bool BatchRunner::is_growing(std::uint64_t position, std::uint64_t end) {
-    // Between two announcements of such a rank, less than this time passes. So a caller waits in vain for at most this
-    // time.
-    constexpr std::int64_t kStillNs = 1000;
-    if (hold_ns_ <= 0 || ends_.pending() <= end - position) {
-        return false;  // this rank has no operation that could be added
-    }
-    const std::int64_t now = base::monotonic_ns();
-    if (growing_position_ != position) {
-        growing_position_ = position;
-        grows_until_ns_ = now + hold_ns_;
-        grown_to_ = position;
-    }
-    if (end > grown_to_) {
-        grown_to_ = end;
-        grown_ns_ = now;
-    }
-    return now < std::min(grows_until_ns_, grown_ns_ + kStillNs);
+    return urgent ? open_batch_.is_growing(position, end, now) : open_batch_.is_held(position, now);
 }
 
 /// Executes a batch that consists of one small allreduce, if all its inputs were sent with the announcements. For this,

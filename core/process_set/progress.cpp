@@ -56,7 +56,7 @@ BatchRunner::BatchRunner(const base::Config& config, const SetView& view, const 
       table_(parts.announcer.table()),
       log_(parts.announcer.log()),
       fusion_threshold_bytes_(config.fusion_threshold_bytes),
-      hold_ns_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
+      open_batch_(static_cast<std::int64_t>(config.hold_seconds * 1e9)),
       checks_(parts.inspection.is_on()),
       parts_(view),
       batch_(view, parts.announced, parts.outputs),
