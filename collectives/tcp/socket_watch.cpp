@@ -95,7 +95,11 @@ void SocketWatch::watch_output(int socket, bool wanted) {
 void SocketWatch::arm() noexcept { change_arming(true); }
 
 void SocketWatch::disarm() noexcept {
-    arms_soon_.store(false, std::memory_order_seq_cst);
+    // Each turn of a thread that polls calls this function, so it writes only if there is something to change. Only the
+    // holder of the progress lock writes to `arms_soon_`.
+    if (arms_soon_.load(std::memory_order_seq_cst)) {
+        arms_soon_.store(false, std::memory_order_seq_cst);
+    }
     change_arming(false);
 }
 

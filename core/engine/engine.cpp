@@ -316,6 +316,11 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
         fail_after_abort();
         return Turn::idle;
     }
+    if (wakeups_ != nullptr && asks_others) {
+        // A turn that advances disarms too. Otherwise each message that this thread takes in would also wake the thread
+        // that watches the sockets, for nothing.
+        wakeups_->disarm();
+    }
     Turn turn = sets_.step(urgent, asks_others);
     if (messenger_.needs_turn()) [[unlikely]] {
         turn = busier(turn, turn_messages(urgent || joining_.load(std::memory_order_relaxed) > 0, asks_others));
@@ -324,7 +329,7 @@ Turn Engine::turn(bool urgent, bool asks_others) noexcept try {
         still_since_ns_ = 0;
         lock_.tell_waiters();
     }
-    return wakeups_ != nullptr ? turn_wakeups(turn, asks_others) : turn;
+    return wakeups_ != nullptr && !asks_others ? arm_before_sleep(turn) : turn;
 } catch (const std::bad_alloc&) {
     end_job_of_failure(ErrorCode::resource_exhausted, no_memory_to_go_on_);
     return Turn::idle;
@@ -343,18 +348,13 @@ void Engine::end_job_of_failure(ErrorCode code, std::string_view text) noexcept 
     }
 }
 
-/// Switches the wake-ups by messages from other hosts: on if this thread is about to sleep, and off if the thread
-/// polls. If messages have arrived, returns `advanced`, so that the thread does not sleep. The thread handles these
-/// messages in its next turn.
-Turn Engine::turn_wakeups(Turn turn, bool asks_others) {
-    if (!asks_others) {
-        if (wakeups_->take_in()) {
-            return Turn::advanced;
-        }
-        wakeups_->arm();
-    } else if (turn != Turn::advanced) {
-        wakeups_->disarm();
+/// Switches the wake-ups by messages from other hosts on, because this thread is about to sleep. If messages have
+/// arrived, returns `advanced`, so that the thread does not sleep. The thread handles these messages in its next turn.
+Turn Engine::arm_before_sleep(Turn turn) {
+    if (wakeups_->take_in()) {
+        return Turn::advanced;
     }
+    wakeups_->arm();
     return turn;
 }
 

@@ -206,7 +206,7 @@ private:
     [[nodiscard]] bool has_to_poll(Turn last) const {
         return last == Turn::polling || sets_.has_to_poll() || messenger_.has_to_poll();
     }
-    [[nodiscard]] Turn turn_wakeups(Turn turn, bool asks_others);
+    [[nodiscard]] Turn arm_before_sleep(Turn turn);
     void arm_wakeups() const {
         if (wakeups_ != nullptr) {
             wakeups_->arm_soon();
