@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "collectives/hierarchical/hierarchical_options.hpp"
 #include "collectives/rows.hpp"
+#include "collectives/wakeups.hpp"
 #include "core/diagnostics/seconds.hpp"
 #include "core/diagnostics/stall_settings.hpp"
 #include "core/hosts/host_tree.hpp"
@@ -137,28 +138,41 @@ Result<Leader::Moved> Leader::turn() {
         }
     }
     last_turn_ns_ = now;
+    if (moved.served) {
+        // The other hosts may wait for what the ranks of this host have just announced. So this leader sends it before
+        // it looks for messages of the others.
+        RUEDA_RETURN_IF_FAILED(pass_on(now, moved));
+    }
     for (Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(receive(neighbour, now, moved));
-    }
-    count_executed();
-    RUEDA_RETURN_IF_FAILED(decide(moved));
-    for (Neighbour& neighbour : *neighbours_) {
-        RUEDA_RETURN_IF_FAILED(send(neighbour, now, moved));
         RUEDA_RETURN_IF_FAILED(check_life(neighbour, now));
     }
-    if (moved.anything) {
-        // A message that was just sent may have accepted an offer. This leader has then decided on a call. It handles
-        // the decision in this turn: this thread may release the progress lock after the turn, and nothing would wake a
-        // thread for the decision.
-        RUEDA_RETURN_IF_FAILED(node_.status());
-        RUEDA_RETURN_IF_FAILED(decide(moved));
-    }
+    RUEDA_RETURN_IF_FAILED(pass_on(now, moved));
     RUEDA_RETURN_IF_FAILED(inquire(now, moved));
     const auto is_silent = [](const Neighbour& neighbour) { return !neighbour.sending; };
     if (closed_ && std::all_of(neighbours_->begin(), neighbours_->end(), is_silent)) {
         left_.store(true, std::memory_order_release);
     }
     return moved;
+}
+
+/// Sends what there is to send to the neighbours, and then carries out the decisions. The decisions of the root are
+/// thus passed on before this host carries them out. A message that was just sent may have accepted an offer. This
+/// leader has then decided on a call, and handles the decision in this turn: this thread may release the progress lock
+/// after the turn, and nothing would wake a thread for the decision. For the same reason, this function sends again if
+/// carrying out the decisions has produced something to send.
+Status Leader::pass_on(std::int64_t now, Moved& moved) {
+    count_executed();
+    for (bool goes_on = true; goes_on;) {
+        for (Neighbour& neighbour : *neighbours_) {
+            RUEDA_RETURN_IF_FAILED(send(neighbour, now, moved));
+        }
+        RUEDA_RETURN_IF_FAILED(node_.status());
+        const Result<bool> decided = decide(moved);
+        RUEDA_RETURN_IF_FAILED(decided.status());
+        goes_on = decided.value();
+    }
+    return {};
 }
 
 Status Leader::start() {
@@ -373,8 +387,11 @@ void Leader::ask_for(const Decision& wanted) {
     attached_until(attachment, registrar_.append_wanted(slot, attachment));
 }
 
+/// Handles the messages of a neighbour that have arrived. If the transport says whether it has read further messages,
+/// this function asks it, because that needs no system call. A message that arrives later is left to the next turn.
 Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
-    for (;;) {
+    const collectives::Wakeups* const wakeups = transport_.wakeups();
+    do {
         const Result<std::optional<std::size_t>> received = transport_.test(neighbour.receiving);
         if (!received.is_ok()) {
             return lose(neighbour, received.status(), now);
@@ -391,7 +408,8 @@ Status Leader::receive(Neighbour& neighbour, std::int64_t now, Moved& moved) {
             transport_.receive(neighbour.rank, Transport::Channel::control, neighbour.room);
         RUEDA_RETURN_IF_FAILED(receiving.status());
         neighbour.receiving = receiving.value();
-    }
+    } while (wakeups == nullptr || wakeups->has_arrived());
+    return {};
 }
 
 /// Handles the end of the connection to a neighbour. The kernel of the other host reports this end at once. But only
@@ -614,12 +632,13 @@ std::optional<StallMonitor::Finding> Leader::take_finding() {
     return std::exchange(finding_, std::nullopt);
 }
 
-Status Leader::decide(Moved& moved) {
+/// Carries out the decisions that this host has not carried out yet. Returns whether there were any.
+Result<bool> Leader::decide(Moved& moved) {
     std::unique_lock lock(enqueue_mutex_, std::defer_lock);
     while (!closed_ && attachment_is_free()) {
         const std::optional<Decision> decision = node_.next_decision();
         if (!decision) {
-            return {};
+            break;
         }
         if (!lock.owns_lock()) {
             lock.lock();
@@ -627,7 +646,7 @@ Status Leader::decide(Moved& moved) {
         RUEDA_RETURN_IF_FAILED(apply(*decision, moved));
         moved.anything = true;
     }
-    return {};
+    return lock.owns_lock();
 }
 
 Status Leader::apply(const Decision& decision, Moved& moved) {
@@ -707,7 +726,7 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
         if (decision.result.size() > memory_.extent().attachment_bytes) {
             return failure(ErrorCode::internal, "the root sent a result of {} bytes", decision.result.size());
         }
-        call.attachment = attach(decision.result);
+        call.attachment = attach_result(decision.result);
     }
     batch_.push_back(call);
     if (!decision.ends_batch) {
@@ -754,10 +773,15 @@ bool Leader::attachment_is_free() const {
 /// Writes an attachment and returns its number for a log entry. The rest of the attachment is filled with zeros, so a
 /// text ends with a zero byte.
 std::uint32_t Leader::attach(std::span<const std::byte> bytes) {
+    const std::uint32_t attachment = attach_result(bytes);
+    std::memset(memory_.attachment(attachment - 1) + bytes.size(), 0, memory_.extent().attachment_bytes - bytes.size());
+    return attachment;
+}
+
+/// Like attach(), but leaves the rest of the attachment as it is: the ranks know the length of a result.
+std::uint32_t Leader::attach_result(std::span<const std::byte> bytes) {
     const auto number = static_cast<std::uint32_t>(next_attachment_++ % attachments_.size());
-    std::byte* const room = memory_.attachment(number);
-    std::copy(bytes.begin(), bytes.end(), room);
-    std::memset(room + bytes.size(), 0, memory_.extent().attachment_bytes - bytes.size());
+    std::copy(bytes.begin(), bytes.end(), memory_.attachment(number));
     return number + 1;
 }
 

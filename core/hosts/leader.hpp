@@ -139,7 +139,8 @@ private:
     [[nodiscard]] std::optional<std::vector<StallReport::Rank>> stacks_of(std::span<const std::int32_t> ranks,
                                                                           std::int64_t now);
 
-    Status decide(Moved& moved);
+    Status pass_on(std::int64_t now, Moved& moved);
+    Result<bool> decide(Moved& moved);
     Status apply(const Decision& decision, Moved& moved);
     Status apply_call(const Decision& decision, Moved& moved);
     Status apply_refusal(const Decision& decision, EntryKind kind, ErrorCode code);
@@ -151,6 +152,7 @@ private:
     [[nodiscard]] Result<Called> take_awaited(const Decision& decision);
     [[nodiscard]] bool attachment_is_free() const;
     std::uint32_t attach(std::span<const std::byte> bytes);
+    std::uint32_t attach_result(std::span<const std::byte> bytes);
     void attached_until(std::uint32_t attachment, std::uint64_t position);
     void count_executed();
 
