@@ -112,8 +112,8 @@ void blocking(Client& client) {
             // Sizes around each limit up to which an input travels in an announcement. The limits are the size of the
             // announcement's own cache lines (80 bytes), 8 KiB with more than two ranks, and 64 KiB with two. With two
             // ranks, resident tensors of more than 32 KiB do not travel, so that some inputs travel and others do not.
-            for (const std::size_t elements :
-                 {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 8191U, 8192U, 8193U, 12000U, 16384U, 16385U}) {
+            for (const std::size_t elements : {0U, 1U, 20U, 21U, 512U, 513U, 1000U, 2047U, 2048U, 2049U, 5000U, 8191U,
+                                               8192U, 8193U, 12000U, 16384U, 16385U}) {
                 Trial trial(client, fmt::format("blocking.{}", elements), DType::float32, elements, {ReduceOp::sum},
                             residency, round % 2 == 0, round);
                 trial.run();
