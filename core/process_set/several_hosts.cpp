@@ -58,11 +58,10 @@ void SeveralHosts::look_at_communicator() {
 }
 
 bool SeveralHosts::turn(bool asks_others, bool is_executing) {
-    const bool moved = leader_ != nullptr && (asks_others || leader_->has_work()) && turn_leader();
     if (asks_others && !is_executing && (leader_ == nullptr || messages_wake_)) {
-        turn_transport(moved);
+        turn_transport();
     }
-    return moved;
+    return leader_ != nullptr && (asks_others || leader_->has_work()) && turn_leader();
 }
 
 bool SeveralHosts::turn_leader() {
@@ -86,24 +85,17 @@ bool SeveralHosts::turn_leader() {
 }
 
 /// Calls MPI so that it makes progress, because MPI may still hold messages of this rank's last task. A leader that no
-/// message wakes polls MPI all the time, so it need not call this function. `leader_moved` says whether the leader's
-/// turn has just sent or received something.
-void SeveralHosts::turn_transport(bool leader_moved) {
+/// message wakes polls MPI all the time, so it need not call this function.
+void SeveralHosts::turn_transport() {
     if (ends_.has_aborted()) {
         return;
     }
     if (leader_ != nullptr) {
         // A leader that spins checks its sockets in every turn. It calls MPI less often, because each call delays the
-        // next check of the sockets, and MPI does not need so many calls. While the leaders exchange messages, it calls
-        // MPI only rarely. A thread that sleeps between its turns calls MPI in each turn.
+        // next check of the sockets, and MPI does not need so many calls. A thread that sleeps between its turns calls
+        // MPI in each turn.
         const std::int64_t now = base::monotonic_ns();
-        if (leader_moved) {
-            leader_moved_ns_ = now;
-            return;
-        }
-        const std::int64_t pause = now - drove_transport_ns_;
-        if (pause < kTransportPauseNs ||
-            (pause < kLongestTransportPauseNs && now - leader_moved_ns_ < kTransportPauseNs)) {
+        if (now - drove_transport_ns_ < kTransportPauseNs) {
             return;
         }
         drove_transport_ns_ = now;

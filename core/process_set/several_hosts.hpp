@@ -82,13 +82,11 @@ private:
 
     static constexpr std::int64_t kSendingNs = 1'000'000'000;
     /// Between two calls of MPI, a leader pauses at least for this time. The time is shorter than the shortest sleep of
-    /// a thread that polls (20 µs), and longer than the way of a message between two leaders.
-    static constexpr std::int64_t kTransportPauseNs = 15'000;
-    /// While the leaders exchange messages all the time, a leader calls MPI at this interval.
-    static constexpr std::int64_t kLongestTransportPauseNs = 1'000'000;
+    /// a thread that polls (20 µs), and longer than a few turns of a thread that spins.
+    static constexpr std::int64_t kTransportPauseNs = 5'000;
 
     bool turn_leader();
-    void turn_transport(bool leader_moved);
+    void turn_transport();
     void raise(const Status& failure);
 
     const SetView& view_;
@@ -103,7 +101,6 @@ private:
     // True if a message of another leader wakes this rank. The rank then need not poll for such messages.
     const bool messages_wake_;
     std::int64_t drove_transport_ns_ = 0;  // when a leader last called Transport::progress() in turn_transport()
-    std::int64_t leader_moved_ns_ = 0;     // when turn_transport() last learned that the leaders exchange messages
     std::function<Status(const Status&)> explain_;  // may be empty
     /// Before this time, the rank polls for messages often, because it has sent messages that may still be inside MPI.
     /// After this time, the rank polls only when it drives progress for another reason.
