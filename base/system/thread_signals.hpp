@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <ctime>
-#include <optional>
 
 namespace rueda::base {
 
@@ -81,33 +80,6 @@ private:
     }
 
     bool was_unblocked_ = false;
-};
-
-/// While an object of this class lives, SIGPIPE is blocked in the current thread from the first call of need() on. Most
-/// small operations between hosts need no call of MPI, and blocking a signal takes three system calls. Objects may be
-/// nested. Threads: an object belongs to the thread that created it.
-class SigpipeBlockedOnNeed {
-public:
-    /// If `wanted` is false, the object does nothing.
-    explicit SigpipeBlockedOnNeed(bool wanted = true) noexcept : before_(current_) {
-        current_ = wanted ? this : current_;
-    }
-    SigpipeBlockedOnNeed(const SigpipeBlockedOnNeed&) = delete;
-    SigpipeBlockedOnNeed& operator=(const SigpipeBlockedOnNeed&) = delete;
-    ~SigpipeBlockedOnNeed() { current_ = before_; }
-
-    /// Call this before a write that cannot have MSG_NOSIGNAL. Does nothing if the thread has no object of this class.
-    static void need() noexcept {
-        if (current_ != nullptr && !current_->blocked_) {
-            current_->blocked_.emplace();
-        }
-    }
-
-private:
-    static inline thread_local SigpipeBlockedOnNeed* current_ = nullptr;
-
-    SigpipeBlockedOnNeed* before_;
-    std::optional<SigpipeBlocked> blocked_;
 };
 
 }  // namespace rueda::base

@@ -124,7 +124,7 @@ Transport::Ticket LeaderTransport::keep(const UnderWay& message) {
 
 Result<Transport::Ticket> LeaderTransport::send(int rank, Port port, std::span<const std::byte> bytes) {
     if (!goes_over_tcp(port)) {
-        return checked_inner(inner().send(rank, port, bytes));
+        return checked_inner(inner_.send(rank, port, bytes));
     }
     RUEDA_RETURN_IF_FAILED(check_open());
     Line& line = line_to(rank);
@@ -141,7 +141,7 @@ Result<Transport::Ticket> LeaderTransport::send(int rank, Port port, std::span<c
 
 Result<Transport::Ticket> LeaderTransport::receive(int rank, Port port, std::span<std::byte> room) {
     if (!goes_over_tcp(port)) {
-        return checked_inner(inner().receive(rank, port, room));
+        return checked_inner(inner_.receive(rank, port, room));
     }
     RUEDA_RETURN_IF_FAILED(check_open());
     UnderWay message;
@@ -162,7 +162,7 @@ Result<Transport::Ticket> LeaderTransport::receive(int rank, Port port, std::spa
 
 Result<std::optional<std::size_t>> LeaderTransport::test(Ticket ticket) {
     if ((ticket & kOverTcp) == 0) {
-        return inner().test(ticket);
+        return inner_.test(ticket);
     }
     RUEDA_RETURN_IF_FAILED(check_open());
     const auto found = under_way_.find(ticket);
@@ -189,7 +189,7 @@ Result<std::optional<std::size_t>> LeaderTransport::test(Ticket ticket) {
 
 Result<bool> LeaderTransport::cancel(Ticket ticket) {
     if ((ticket & kOverTcp) == 0) {
-        return inner().cancel(ticket);
+        return inner_.cancel(ticket);
     }
     const auto found = under_way_.find(ticket);
     RUEDA_ASSERT(found != under_way_.end() && !found->second.is_send);

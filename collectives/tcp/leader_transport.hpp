@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/system/thread_signals.hpp"
 #include "collectives/tcp/leader_link.hpp"
 #include "collectives/tcp/socket_watch.hpp"
 #include "collectives/transport.hpp"
@@ -75,8 +74,8 @@ public:
     Result<Ticket> receive(int rank, Port port, std::span<std::byte> room) override;
     Result<std::optional<std::size_t>> test(Ticket ticket) override;
     Result<bool> cancel(Ticket ticket) override;
-    Result<std::optional<Arrival>> probe() override { return inner().probe(); }
-    Status progress() override { return inner().progress(); }
+    Result<std::optional<Arrival>> probe() override { return inner_.probe(); }
+    Status progress() override { return inner_.progress(); }
     void abandon() override;
     [[nodiscard]] bool wakes(Port port) const override;
     [[nodiscard]] Wakeups* wakeups() override { return this; }
@@ -111,11 +110,6 @@ private:
     };
     using BoxKey = std::pair<int, Port>;
 
-    /// The transport of the bulk data, for a call that may write to a connection.
-    [[nodiscard]] Transport& inner() {
-        base::SigpipeBlockedOnNeed::need();
-        return inner_;
-    }
     [[nodiscard]] Status start_watch();
     LeaderTransport(Transport& inner, std::unique_ptr<SocketWatch> watch, std::chrono::milliseconds silence,
                     std::size_t most_bytes, std::string job_secret);

@@ -70,19 +70,6 @@ private:
     int saved_ = 0;
 };
 
-/// While an object of this class lives, a broken connection of MPI does not raise SIGPIPE in this thread. The object
-/// blocks the signal at the first call of MPI, if the transport says when this is (LeaderTransport). Otherwise it
-/// blocks the signal at once.
-class MpiWithoutSigpipe {
-public:
-    MpiWithoutSigpipe(bool calls_mpi, const collectives::Wakeups* wakeups)
-        : at_once_(calls_mpi && wakeups == nullptr), on_need_(calls_mpi && wakeups != nullptr) {}
-
-private:
-    base::SigpipeBlocked at_once_;
-    base::SigpipeBlockedOnNeed on_need_;
-};
-
 std::chrono::nanoseconds until(std::int64_t time_ns) {
     return std::chrono::nanoseconds(std::max<std::int64_t>(time_ns - base::monotonic_ns(), 0));
 }
@@ -490,7 +477,7 @@ bool Engine::may_write(std::uint32_t member) const {
 template <class Done>
 void Engine::drive(Done&& done, Deadline deadline, Haste haste) {
     const base::DefaultFloatingPoint default_floating_point;
-    const MpiWithoutSigpipe without_sigpipe(calls_mpi_, wakeups_);
+    const base::SigpipeBlocked without_sigpipe(calls_mpi_);
     block_.attention.set(base::AttentionState::awake);
     Backoff backoff(caller_policy_);
     while (!done()) {
@@ -537,7 +524,7 @@ void Engine::attend() { lock_.attend(); }
 void Engine::poll() {
     lock_.poll([this](base::AttentionState before) {
         const base::DefaultFloatingPoint default_floating_point;
-        const MpiWithoutSigpipe without_sigpipe(calls_mpi_, wakeups_);
+        const base::SigpipeBlocked without_sigpipe(calls_mpi_);
         int advanced = 0;
         while (advanced < kPollTurns && turn(/*urgent=*/false) == Turn::advanced) {
             ++advanced;
@@ -562,7 +549,7 @@ Status Engine::start(MessageRequest request, Completion& completion) {
     RUEDA_RETURN_IF_FAILED(messenger_.submit(std::move(request), completion));
     if (Lock::Held held(lock_); held) {
         const base::DefaultFloatingPoint default_floating_point;
-        const MpiWithoutSigpipe without_sigpipe(calls_mpi_, wakeups_);
+        const base::SigpipeBlocked without_sigpipe(calls_mpi_);
         static_cast<void>(turn(/*urgent=*/false));
     } else {
         lock_.ring_holder();

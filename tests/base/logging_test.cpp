@@ -245,31 +245,6 @@ TEST_CASE("a write while SIGPIPE is blocked fails with EPIPE, and leaves no sign
     CHECK_FALSE(is_blocked(SIGPIPE));
 }
 
-TEST_CASE("SIGPIPE is blocked from the first need on", "[logging]") {
-    const DefaultSigpipe default_action;
-    const PipeWithoutReader pipe;
-    SigpipeBlockedOnNeed::need();
-    CHECK_FALSE(is_blocked(SIGPIPE));
-    {
-        const SigpipeBlockedOnNeed outer;
-        const SigpipeBlockedOnNeed none(false);
-        CHECK_FALSE(is_blocked(SIGPIPE));
-        SigpipeBlockedOnNeed::need();
-        {
-            const SigpipeBlockedOnNeed inner;
-            SigpipeBlockedOnNeed::need();
-            CHECK(pipe.error_of_write() == EPIPE);
-        }
-        SigpipeBlockedOnNeed::need();
-        CHECK(is_blocked(SIGPIPE));
-        CHECK(pipe.error_of_write() == EPIPE);
-    }
-    CHECK_FALSE(is_blocked(SIGPIPE));
-    CHECK_FALSE(is_pending(SIGPIPE));
-    SigpipeBlockedOnNeed::need();
-    CHECK_FALSE(is_blocked(SIGPIPE));
-}
-
 TEST_CASE("a program that blocks SIGPIPE itself keeps its pending signal", "[logging]") {
     const DefaultSigpipe default_action;
     const SigpipeBlocked of_program;
