@@ -138,13 +138,16 @@ Result<Leader::Moved> Leader::turn() {
         }
     }
     last_turn_ns_ = now;
-    if (moved.served) {
+    if (moved.served && transport_.wakeups() != nullptr) {
         // The other hosts may wait for what the ranks of this host have just announced. So this leader sends it before
-        // it looks for messages of the others.
+        // it looks for messages of the others. If leaders exchange messages by MPI, it reads first: MPI may fail in a
+        // send to a host that has ended, and the reason of its end may be among the messages.
         RUEDA_RETURN_IF_FAILED(pass_on(now, moved));
     }
     for (Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(receive(neighbour, now, moved));
+    }
+    for (Neighbour& neighbour : *neighbours_) {
         RUEDA_RETURN_IF_FAILED(check_life(neighbour, now));
     }
     RUEDA_RETURN_IF_FAILED(pass_on(now, moved));
@@ -723,8 +726,10 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
         call.attachment = attach(std::as_bytes(std::span(decision.rows)));
     }
     if (!decision.result.empty()) {
-        if (decision.result.size() > memory_.extent().attachment_bytes) {
-            return failure(ErrorCode::internal, "the root sent a result of {} bytes", decision.result.size());
+        const std::uint64_t expected = bytes_of(copy_once(memory_.record(slot).metadata));
+        if (decision.result.size() != expected || expected > memory_.extent().attachment_bytes) {
+            return failure(ErrorCode::internal, "the root sent a result of {} bytes for tensor '{}', which has {} bytes",
+                           decision.result.size(), decision.name, expected);
         }
         call.attachment = attach_result(decision.result);
     }

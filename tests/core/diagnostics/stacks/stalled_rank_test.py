@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Rueda authors
 """Checks that stall reports and requested stacks of a real job name the function that the missing rank is executing.
 
-Usage: stalled_rank_test.py PROGRAM RUEDARUN [MPIRUN [flags of mpirun ...]]
+Usage: stalled_rank_test.py OnOneHost PROGRAM RUEDARUN
+       stalled_rank_test.py OnSeveralHosts PROGRAM RUEDARUN MPIRUN [flags of mpirun ...]
 """
 
 import ctypes.util
@@ -68,6 +69,17 @@ class StalledRank(unittest.TestCase):
         self.assertRegex(text, until)
         return text
 
+    def check_message(self, text):
+        """Rank 1 waits for rank 2. Rank 0 prints the report. Rank 1 prints only one line, which refers to the report."""
+        self.assertRegex(text, r"receive from rank 2, tag 7: waiting for [\d.]+ s; ready: rank 1; missing: rank 2\n")
+        self.assertRegex(text, r"rank 2[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
+        self.assertRegex(
+            text, r"rank 1\]: receive from rank 2, tag 7 has waited for [\d.]+ s; the stall report is in the "
+        )
+        self.assertNotRegex(text, r"rank [12]\]: One or more tensors")
+
+
+class OnOneHost(StalledRank):
     def test_the_stall_report_has_the_stack(self):
         text = self.run_job(FUNCTION, RUEDA_STALL_CHECK_TIME_SECONDS="1")
         self.assertRegex(text, r"rank 1[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
@@ -102,9 +114,33 @@ class StalledRank(unittest.TestCase):
         until = r"stopped by a signal[^\n]*\n(\[0\])?\s+stack: it could not be read: the rank's background thread does not run"
         self.run_job(until, stop, RUEDA_STALL_CHECK_TIME_SECONDS="1")
 
+    def test_in_an_operation_that_is_executed(self):
+        text = self.run_job(FUNCTION, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.assertRegex(text, r"tensor 'gradient' was announced by all ranks [\d.]+ seconds ago and is still not done")
+        part = r"its input of chunk \d+ of \d+"
+        self.assertRegex(text, f"Probable cause: rank 1 has not delivered {part}: \\d+ steps? behind")
+        found = re.search(r"rank 1[^(\n]*\(pid \d+\): [^\n]* behind the rank that has done most(?s:.*)", text)
+        self.assertIsNotNone(found, text)
+        self.assertIn(FUNCTION, found.group())
+        self.assertEqual(text.count("innermost first"), 1, text)  # rank 0 only waits for rank 1
+
+    def test_in_a_message(self):
+        launch = [RUEDARUN, "--no-mpi", "-np", "3"]
+        text = self.run_job(FUNCTION, launch=launch, mode=["message"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
+        self.check_message(text)
+
+    def test_stacks_can_be_switched_off(self):
+        text = self.run_job(
+            r"missing: rank 1(?s:.*)rank 1[^(\n]*\(pid", RUEDA_STALL_CHECK_TIME_SECONDS="1", RUEDA_STACK_SIGNAL="none"
+        )
+        self.assertNotIn("innermost", text)
+        self.assertNotIn("stack:", text)
+
+
+class OnSeveralHosts(StalledRank):
+    """The "hosts" are this machine under different names."""
+
     def test_on_two_hosts(self):
-        if not MPIRUN:
-            self.skipTest("there is no MPI")
         # Both "hosts" are this machine under different names; rank 1 is alone on the second one.
         shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
         launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
@@ -112,8 +148,6 @@ class StalledRank(unittest.TestCase):
         self.assertRegex(text, r"rank 1 on host1 \(pid \d+\): [^\n]*\n\s+native, innermost first")
 
     def test_all_hosts_write_their_flight_recorders(self):
-        if not MPIRUN:
-            self.skipTest("there is no MPI")
         shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
         launch = [*MPIRUN, "-np", "2", "sh", "-c", shell, "sh"]
         with tempfile.TemporaryDirectory() as folder:
@@ -131,19 +165,7 @@ class StalledRank(unittest.TestCase):
                 self.assertEqual(recording["written_by"], rank, text)
                 self.assertIn("tensor 'loss': waiting for ", recording["reason"])
 
-    def test_in_an_operation_that_is_executed(self):
-        text = self.run_job(FUNCTION, mode=["executing"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
-        self.assertRegex(text, r"tensor 'gradient' was announced by all ranks [\d.]+ seconds ago and is still not done")
-        part = r"its input of chunk \d+ of \d+"
-        self.assertRegex(text, f"Probable cause: rank 1 has not delivered {part}: \\d+ steps? behind")
-        found = re.search(r"rank 1[^(\n]*\(pid \d+\): [^\n]* behind the rank that has done most(?s:.*)", text)
-        self.assertIsNotNone(found, text)
-        self.assertIn(FUNCTION, found.group())
-        self.assertEqual(text.count("innermost first"), 1, text)  # rank 0 only waits for rank 1
-
     def test_in_an_operation_that_is_executed_on_two_hosts(self):
-        if not MPIRUN:
-            self.skipTest("there is no MPI")
         shell = 'RUEDA_HOSTNAME=host$((OMPI_COMM_WORLD_RANK / 2)) exec "$@"'
         launch = [*MPIRUN, "-np", "4", "sh", "-c", shell, "sh"]
         # The offsets in KiB of two parts of the tensor. Rank 3 reads the first part when it copies it for rank 2, and the
@@ -171,37 +193,14 @@ class StalledRank(unittest.TestCase):
                 # The other ranks only wait, so their stacks are not shown.
                 self.assertEqual(text.count("innermost first"), text.count(FUNCTION), text)
 
-    def test_in_a_message(self):
-        launch = [RUEDARUN, "--no-mpi", "-np", "3"]
-        text = self.run_job(FUNCTION, launch=launch, mode=["message"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
-        self.check_message(text)
-
     def test_in_a_message_between_other_hosts(self):
-        if not MPIRUN:
-            self.skipTest("there is no MPI")
         shell = 'RUEDA_HOSTNAME=host$OMPI_COMM_WORLD_RANK exec "$@"'
         launch = [*MPIRUN, "-np", "3", "sh", "-c", shell, "sh"]
         text = self.run_job(FUNCTION, launch=launch, mode=["message"], RUEDA_STALL_CHECK_TIME_SECONDS="1")
         self.check_message(text)
         self.assertRegex(text, r"rank 2 on host2 \(pid \d+\): ")
 
-    def check_message(self, text):
-        """Rank 1 waits for rank 2. Rank 0 prints the report. Rank 1 prints only one line, which refers to the report."""
-        self.assertRegex(text, r"receive from rank 2, tag 7: waiting for [\d.]+ s; ready: rank 1; missing: rank 2\n")
-        self.assertRegex(text, r"rank 2[^(\n]*\(pid \d+\): [^\n]*\n(\[0\])?\s+native, innermost first")
-        self.assertRegex(
-            text, r"rank 1\]: receive from rank 2, tag 7 has waited for [\d.]+ s; the stall report is in the "
-        )
-        self.assertNotRegex(text, r"rank [12]\]: One or more tensors")
-
-    def test_stacks_can_be_switched_off(self):
-        text = self.run_job(
-            r"missing: rank 1(?s:.*)rank 1[^(\n]*\(pid", RUEDA_STALL_CHECK_TIME_SECONDS="1", RUEDA_STACK_SIGNAL="none"
-        )
-        self.assertNotIn("innermost", text)
-        self.assertNotIn("stack:", text)
-
 
 if __name__ == "__main__":
-    PROGRAM, RUEDARUN, *MPIRUN = sys.argv[1:]
-    unittest.main(argv=sys.argv[:1])
+    PROGRAM, RUEDARUN, *MPIRUN = sys.argv[2:]
+    unittest.main(argv=sys.argv[:2])
