@@ -42,8 +42,8 @@ namespace rueda::core {
 /// background thread also checks whether other ranks have died or operations have stalled. The rest of the time the
 /// background thread sleeps.
 ///
-/// Threads: run(), wait(), poll() and attend() run in any thread; the other functions only in the owner's thread. No
-/// thread waits for the progress lock while it holds another lock.
+/// Threads: run(), start(), wait(), poll() and attend() run in any thread; the other functions only in the owner's
+/// thread. No thread waits for the progress lock while it holds another lock.
 class Engine {
 public:
     /// `cores` is the number of cores that the ranks of this host have together. For `pending`, see ProcessSet. `host`
@@ -101,12 +101,18 @@ public:
             attend();
             return {};
         }
-        Lock::Held held(lock_);
-        RUEDA_RETURN_IF_FAILED(submit(held ? Urgency::driving : Urgency::blocking));
-        if (!held) {
-            static_cast<void>(wait(completion, seconds));
-        } else if (finish_or_drive(set, completion, seconds) && !completion.done()) {
-            completion.complete_one({});
+        if (Lock::Held held(lock_); held) {
+            RUEDA_RETURN_IF_FAILED(submit(Urgency::leaving));
+            static_cast<void>(finish_or_drive(set, completion, seconds));
+        } else {
+            RUEDA_RETURN_IF_FAILED(submit(Urgency::leaving));
+            try {
+                static_cast<void>(wait(completion, seconds));
+            } catch (const std::bad_alloc&) {  // the text of the timeout is not needed, and the operation goes on
+            }
+        }
+        if (!completion.done()) {
+            attend();
         }
         return {};
     }
@@ -115,9 +121,9 @@ public:
     /// Starts a send or a receive, and waits until it is done. If the send or receive ends at once, `completion` is not
     /// marked as done: only its sender is stored.
     Status run(MessageRequest request, Completion& completion);
-    /// How long threads of the program were blocked in wait(), wait_until_launched() and run(), summed over the
-    /// threads. Operations, sends and receives that end within the first microseconds of run() are not counted, because
-    /// reading the clock would slow them down. Any thread.
+    /// How long threads of the program were blocked in wait(), wait_until_launched(), run() and start(), summed over
+    /// the threads. Operations, sends and receives that end within the first microseconds of run() are not counted,
+    /// because reading the clock would slow them down. Any thread.
     [[nodiscard]] std::int64_t blocked_ns() const { return blocked_ns_.load(std::memory_order_relaxed); }
     /// Makes sure that a thread will drive the operations that were submitted. Call this after a submit without a wait.
     void attend();

@@ -728,7 +728,8 @@ Status Leader::apply_call(const Decision& decision, Moved& moved) {
     if (!decision.result.empty()) {
         const std::uint64_t expected = bytes_of(copy_once(memory_.record(slot).metadata));
         if (decision.result.size() != expected || expected > memory_.extent().attachment_bytes) {
-            return failure(ErrorCode::internal, "the root sent a result of {} bytes for tensor '{}', which has {} bytes",
+            return failure(ErrorCode::internal,
+                           "the root sent a result of {} bytes for tensor '{}', which has {} bytes",
                            decision.result.size(), decision.name, expected);
         }
         call.attachment = attach_result(decision.result);

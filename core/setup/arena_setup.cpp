@@ -60,10 +60,9 @@ std::uint64_t ring_bytes_of(std::uint32_t members) {
 }
 
 /// The largest input that is sent with its announcement. To send it saves one or two waits for other ranks. With two
-/// ranks, measurements showed a gain up to 128 KiB, because each cache line moves between the cores only once
-/// (NegotiationMemory::place_index()). With more ranks, each rank reads the inputs of all other ranks, so the gain ends
-/// at a smaller size (docs/design/collectives.md). The limits here are lower to save memory: each rank has two such
-/// buffers per slot.
+/// ranks, each cache line moves between the cores only once (NegotiationMemory::place_index()), and measurements showed
+/// a gain up to 64 KiB; at 128 KiB some operations were slower. With more ranks, each rank reads the inputs of all
+/// other ranks, so the gain ends at a smaller size (docs/design/collectives.md).
 constexpr std::uint32_t kPayloadBytes = 8 * base::kKiB;
 constexpr std::uint32_t kPayloadBytesOfTwo = 64 * base::kKiB;
 constexpr std::uint32_t kPayloadSlots = 256;

@@ -142,11 +142,12 @@ typedef struct rueda_options {
     const rueda_device_stream* device; /**< the device of all tensors of the call, and the caller's stream. NULL if the
                                           tensors are in the CPU's memory. On a rank, all operations of a process set
                                           must use the same device. The caller must provide all outputs on a device */
-    double wait_seconds; /**< the longest time that an `_async` function of one tensor waits for its operation, like
-                            rueda_wait. The function returns the handle when the operation has completed or the time has
-                            passed. This is faster than rueda_wait in a second call. 0 (the default) or less: the
-                            function does not wait. More than 0 is not allowed in a callback. Functions of groups and
-                            messages ignore this option */
+    double wait_seconds; /**< the longest time that an `_async` function of one tensor, or rueda_barrier_async, waits
+                            for its operation, like rueda_wait. The function returns the handle when the operation has
+                            completed or the time has passed. This is faster than rueda_wait in a second call. 0 (the
+                            default) or less: the function does not wait. More than 0 is not allowed in a callback.
+                            Blocking functions and the functions of groups, sparse tensors and messages ignore this
+                            option */
 } rueda_options;
 
 #define RUEDA_OPTIONS_INIT \
@@ -347,8 +348,9 @@ RUEDA_API void rueda_slot_destroy(rueda_slot* slot);
 /*
  * Operations. A `name` that is NULL or "" means an unnamed operation. Unnamed operations are matched between ranks by
  * the order of the calls. If `options` is NULL, RUEDA_OPTIONS_INIT is used. `out` may be the same memory as `in`;
- * otherwise the two must not overlap. The _async functions return at once with a handle. The caller must pass the
- * handle to rueda_handle_release, whether or not it has waited for the operation. The other functions block.
+ * otherwise the two must not overlap. The _async functions return at once with a handle, unless
+ * rueda_options::wait_seconds says otherwise. The caller must pass the handle to rueda_handle_release, whether or not
+ * it has waited for the operation. The other functions block.
  */
 
 /**

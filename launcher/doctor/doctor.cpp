@@ -202,14 +202,15 @@ private:
     }
 
     void look_at_memory() {
-        constexpr std::uint64_t kArena = 64 * kMiB;  // the default of RUEDA_ARENA_LIMIT, in bytes
+        const std::uint64_t arena = base::Config().arena_limit_bytes;
         if (!facts_.memory) {
             warn("memory", "the system does not tell how much is available", "look at it with free -h");
-        } else if (facts_.memory->available_bytes < kArena) {
+        } else if (facts_.memory->available_bytes < arena) {
             fail("memory",
                  fmt::format("{} available ({})", base::format_bytes(facts_.memory->available_bytes),
                              facts_.memory->available_source),
-                 "give the job more memory: Rueda's shared memory alone takes up to 64 MiB a host");
+                 fmt::format("give the job more memory: Rueda's shared memory alone takes up to {} a host",
+                             base::format_bytes(arena)));
         } else {
             fine("memory", facts_.memory->available_bytes == base::MemoryLimits::kUnlimited
                                ? "no limit"

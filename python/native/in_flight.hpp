@@ -58,6 +58,8 @@ struct InFlight {
     [[nodiscard]] bool wait_a_while(double seconds);
     /// Returns true if the operation has ended. If it has not, makes some progress. Does not block.
     [[nodiscard]] bool has_ended();
+    /// Call this if rueda_poll() has said that the operation has ended.
+    void remember_end() { has_ended_ = true; }
     /// Returns the result of a successful operation as a new reference; on failure, null with an error set.
     [[nodiscard]] PyObject* conclude();
     /// Returns the result like conclude(), if the caller has called wait_on_stream(stream) instead of wait().
@@ -82,7 +84,7 @@ private:
     [[nodiscard]] PyObject* call_finish_of_group();
     [[nodiscard]] PyObject* arguments_of_output(std::size_t index);
 
-    bool has_ended_ = false;  // whether has_ended() has returned true
+    bool has_ended_ = false;  // whether it is known that the operation has ended
 };
 
 /// Takes an operation whose handle was dropped. If it has ended, releases it. Otherwise its tensors must stay borrowed,

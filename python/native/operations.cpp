@@ -25,7 +25,7 @@ using Operation = std::unique_ptr<InFlight>;
 using Arguments = PyObject* const*;
 
 /// For how many seconds a blocking call waits when it starts its operation. Most operations end within this time.
-/// Python's signal handlers run only after this time, and so does the timeout of a wait.
+/// During this time, no signal handler of Python runs, and no timeout of a wait takes effect.
 constexpr double kWaitAtStart = 0.001;
 /// The value of rueda_options::wait_seconds for the next operation of this thread. See start_to_wait().
 thread_local double wait_of_next = 0;
@@ -153,17 +153,21 @@ PyObject* finish_call(Operation& operation, const Call& call, Start&& start) {
     const bool waits = call.options.wait_seconds > 0;
     rueda_handle* handle = nullptr;
     int status = RUEDA_OK;
+    int ended = 0;
     if (waits) {
         const WithoutGil without_gil;
         status = start(&handle);
+        if (status == RUEDA_OK) {
+            static_cast<void>(rueda_poll(handle, &ended));  // makes some progress if the operation is still pending
+        }
     } else {
         status = start(&handle);
     }
     if (!has_started(*operation, status, handle)) {
         return nullptr;
     }
-    if (waits) {
-        static_cast<void>(operation->has_ended());  // the operation remembers that it has ended
+    if (ended == 1) {
+        operation->remember_end();
     }
     return new_handle(std::move(operation));
 }

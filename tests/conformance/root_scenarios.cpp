@@ -12,7 +12,7 @@
 namespace rueda::tests {
 namespace {
 
-constexpr std::array<std::int64_t, 4> kRowElements = {1, 20, 130, 1500};
+constexpr std::array<std::int64_t, 4> kRowElements = {1, 20, 130, 2500};
 
 std::string joined(const std::vector<std::int64_t>& numbers) { return fmt::format("{}", fmt::join(numbers, ",")); }
 

@@ -85,8 +85,8 @@ public:
             calls_.pop_back();
             return;
         }
-        constexpr std::array<Urgency, 3> kUrgencies = {Urgency::background, Urgency::blocking, Urgency::driving};
-        const Urgency urgency = kUrgencies[choice / 16 % 3];
+        constexpr std::array kUrgencies = {Urgency::background, Urgency::blocking, Urgency::driving, Urgency::leaving};
+        const Urgency urgency = kUrgencies[choice / 16 % 4];
         const std::string name = choice >= 192 ? "" : std::string(1, static_cast<char>('a' + shape % 5));
         call.began = set_.submit(name, request, call.completion, urgency).is_ok();
         if (call.began && urgency == Urgency::driving) {

@@ -36,11 +36,14 @@ std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorE
 bool AnnouncementWriter::stays_resident(const Request& request, bool contributes, std::uint64_t bytes) const {
     constexpr std::uint64_t kLargestTravelling = 32 * 1024;
     return bytes > kLargestTravelling &&
-           view_.arena.resident_offset(contributes ? request.input : request.output, bytes).has_value();
+           view_.arena.resident_offset(contributes ? request.input : request.output, bytes).has_value() &&
+           // Without an output in resident memory, an allreduce cannot be combined in place.
+           (static_cast<Operation>(request.metadata.operation) != Operation::allreduce ||
+            view_.arena.resident_offset(request.output, bytes).has_value());
 }
 
 /// Copies the input to where the other members read it. A rank reads its own input elsewhere, so the rows that no other
-/// rank reads are left out, if they are worth the trouble.
+/// rank reads are left out if the input is long. For a short input, finding these rows takes longer than copying them.
 void AnnouncementWriter::copy_input(std::byte* payload, const Request& request, std::uint64_t bytes) const {
     constexpr std::uint64_t kLong = 4 * 1024;
     if (bytes < kLong) {

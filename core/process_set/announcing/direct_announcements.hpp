@@ -45,10 +45,11 @@ public:
 
     /// Whether an operation may be announced directly. The caller must check two more conditions: the input is sent
     /// with the announcement, and the metadata are those that the ranks agreed on. The calling thread must be about to
-    /// drive progress, because otherwise no thread would read the announcements of the other members. The caller holds
+    /// drive progress until the operation has ended, because otherwise no thread would read the announcements of the
+    /// other members. The caller holds
     /// the enqueue lock.
     [[nodiscard]] bool may_begin(const TensorEntry& entry, Urgency urgency) const {
-        return urgency != Urgency::background && entry.request.count > 0 &&
+        return (urgency == Urgency::blocking || urgency == Urgency::driving) && entry.request.count > 0 &&
                direct_.load(std::memory_order_relaxed) == nullptr && !joined_.any() && is_allowed_;
     }
     /// Announces `entry` directly; the announcement is already written to `place`. The caller holds the enqueue lock.

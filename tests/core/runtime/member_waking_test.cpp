@@ -64,7 +64,7 @@ TEST_CASE("an announcement wakes blocked callers, and this rank's background thr
     const Waking waking(set.view(0));
     Rings own(set, 0);
     Rings other(set, 1);
-    for (const Urgency urgency : {Urgency::background, Urgency::blocking, Urgency::driving}) {
+    for (const Urgency urgency : {Urgency::background, Urgency::blocking, Urgency::driving, Urgency::leaving}) {
         INFO(static_cast<int>(urgency));
         static_cast<void>(own.since(AttentionState::asleep));
         static_cast<void>(other.since(AttentionState::asleep));

@@ -113,6 +113,7 @@ TEST_CASE("nothing is announced directly without a caller, where operations are 
     Member member(set, 0);
     Pending own;
     CHECK_FALSE(member.direct.may_begin(own.allreduce().entry, Urgency::background));
+    CHECK_FALSE(member.direct.may_begin(own.entry, Urgency::leaving));
     base::Config config;
     config.verify = 1;
     const Member comparing(set, 1, config);

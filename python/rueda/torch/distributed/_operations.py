@@ -27,7 +27,7 @@ from torch._C import _distributed_c10d as c10d
 
 from rueda import _native
 from rueda._native import Handle, TensorView, start_to_wait
-from rueda.errors import HorovodInternalError, Timeout
+from rueda.errors import HorovodInternalError, RuedaError, Timeout
 from rueda.torch._profiling import profilers
 from rueda.torch._tensors import is_float8
 from rueda.torch.distributed import _callbacks, _futures, _ranges
@@ -110,8 +110,10 @@ class Operations:
             return start(None, self._set)
         try:
             return start_to_wait(start, (None, self._set), {})
-        except KeyboardInterrupt:  # the operation may have been started, and may be pending
-            self._membership.order.give_up(object(), "a blocking call: KeyboardInterrupt")
+        except (RuedaError, TypeError, ValueError, BufferError, RuntimeError):  # the start was refused
+            raise
+        except BaseException as error:  # a signal handler raised it; the operation may be pending
+            self._membership.order.give_up(object(), f"a blocking call: {type(error).__name__}")
             raise
 
     # The methods up to _in_set_order() are steps that every operation needs.
