@@ -30,28 +30,17 @@ std::byte* AnnouncementWriter::payload_room(Place<Atomics>& place, const TensorE
     return bytes <= kInlineBytes ? place.payload.data() : nullptr;
 }
 
-/// Whether a tensor that would fit into the buffer stays in resident memory. The other ranks then combine it in place,
-/// or copy from it. This moves fewer cache lines, but each rank waits a second time, for the shares of the others. In
-/// sets of two ranks, this wait costs more than the lines up to 24 KiB, and as much as them at 32 KiB.
+/// Whether a long tensor that would fit into the buffer stays in resident memory.
 bool AnnouncementWriter::stays_resident(const Request& request, bool contributes, std::uint64_t bytes) const {
-    constexpr std::uint64_t kLargestTravelling = 32 * 1024;
-    return bytes > kLargestTravelling &&
-           view_.arena.resident_offset(contributes ? request.input : request.output, bytes).has_value() &&
+    return view_.arena.resident_offset(contributes ? request.input : request.output, bytes).has_value() &&
            // Without an output in resident memory, an allreduce cannot be combined in place.
            (static_cast<Operation>(request.metadata.operation) != Operation::allreduce ||
             view_.arena.resident_offset(request.output, bytes).has_value());
 }
 
-/// Copies the input to where the other members read it. A rank reads its own input elsewhere, so the rows that no other
-/// rank reads are left out if the input is long. For a short input, finding these rows takes longer than copying them.
-void AnnouncementWriter::copy_input(std::byte* payload, const Request& request, std::uint64_t bytes) const {
-    constexpr std::uint64_t kLong = 4 * 1024;
-    if (bytes < kLong) {
-        if (bytes > 0) {
-            std::memcpy(payload, request.input, bytes);
-        }
-        return;
-    }
+/// Copies the input to where the other members read it, except the rows that only this rank reads. A rank reads its own
+/// input elsewhere.
+void AnnouncementWriter::copy_for_others(std::byte* payload, const Request& request, std::uint64_t bytes) const {
     const collectives::Rows own = own_rows(request);
     const std::uint64_t row_bytes = request.bytes();
     const std::uint64_t begin = static_cast<std::uint64_t>(own.begin) * row_bytes;
@@ -109,13 +98,23 @@ bool AnnouncementWriter::fill(Place<Atomics>& place, const TensorEntry& entry, s
         place.input = request.device != nullptr ? request.device->place : 0;
         return false;  // The input is in device memory, so the CPU cannot send it with the announcement.
     }
-    std::byte* const payload = view_.extent().inputs_travel() && !stays_resident(request, contributes, input_bytes)
-                                   ? payload_room(place, entry, generation, input_bytes)
-                                   : nullptr;
+    // Resident tensors of more than this size stay where they are. The other ranks then combine them in place, or copy
+    // from them. This moves fewer cache lines, but each rank waits a second time, for the shares of the others. In sets
+    // of two ranks, this wait costs more than the lines up to 24 KiB, and as much as them at 32 KiB.
+    constexpr std::uint64_t kLargestResident = 32 * 1024;
+    // To leave out rows of a smaller input takes longer than to copy them.
+    constexpr std::uint64_t kLongInput = 4 * 1024;
+    const bool travels = view_.extent().inputs_travel() &&
+                         (input_bytes <= kLargestResident || !stays_resident(request, contributes, input_bytes));
+    std::byte* const payload = travels ? payload_room(place, entry, generation, input_bytes) : nullptr;
     if (payload != nullptr && contributes) {
         place.flags |= PlaceFlags::kPayload;
         place.payload_bytes = static_cast<std::uint32_t>(input_bytes);
-        copy_input(payload, request, input_bytes);
+        if (input_bytes >= kLongInput) {
+            copy_for_others(payload, request, input_bytes);
+        } else if (input_bytes > 0) {
+            std::memcpy(payload, request.input, input_bytes);
+        }
     } else if (payload == nullptr) {
         if (const auto offset = view_.arena.resident_offset(request.input, input_bytes); offset && contributes) {
             place.flags |= PlaceFlags::kResidentInput;

@@ -67,8 +67,10 @@ private:
     void write_wanted_site(const TensorEntry& entry) const;
     [[nodiscard]] std::byte* payload_room(Place<Atomics>& place, const TensorEntry& entry, std::uint64_t generation,
                                           std::uint64_t bytes) const;
-    [[nodiscard]] bool stays_resident(const Request& request, bool contributes, std::uint64_t bytes) const;
-    void copy_input(std::byte* payload, const Request& request, std::uint64_t bytes) const;
+    // These functions are for long inputs only. In the path of short ones, inlined code would cost instructions.
+    [[nodiscard, gnu::noinline]] bool stays_resident(const Request& request, bool contributes,
+                                                     std::uint64_t bytes) const;
+    [[gnu::noinline]] void copy_for_others(std::byte* payload, const Request& request, std::uint64_t bytes) const;
     [[nodiscard]] collectives::Rows own_rows(const Request& request) const;
     [[gnu::noinline]] void let_leader_carry(Place<Atomics>& place, const TensorEntry& entry,
                                             std::uint64_t generation) const;
